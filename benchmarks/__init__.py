@@ -1,0 +1,1 @@
+"""Benchmarks of gpureduce: `python -m benchmarks.bench`, `.ladder` and `.compare`."""

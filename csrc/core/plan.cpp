@@ -1,0 +1,154 @@
+#include "core/plan.h"
+
+#include <algorithm>
+
+#include "core/policy.h"
+
+namespace gpureduce {
+namespace {
+
+constexpr int kVectorBytes = 16, kWarp = 32;
+
+int64_t floor_power_of_two(int64_t x) {
+  return x <= 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(x)));
+}
+
+bool is_rows(const Problem& problem) {
+  return problem.reduced.count == 1 && problem.reduced[0].stride == 1 && problem.reduced[0].place == 1 &&
+         problem.kept.count <= 1 && (problem.kept.count == 0 || problem.kept[0].place == 1);
+}
+
+void plan_rows(const Problem& problem, const DeviceLimits& limits, Plan& plan) {
+  const int64_t vector = kVectorBytes / problem.element_bytes;
+  const int64_t rows = problem.num_outputs, leaves = plan.order.num_leaves;
+  plan.row_stride = problem.kept.count == 0 ? 0 : problem.kept[0].stride;
+  plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / vector));
+  if (plan.threads_per_row <= kWarp && leaves == 1) {
+    plan.family = Family::kRowsWarp;
+    plan.one_round = problem.length <= plan.order.lanes;
+    const int64_t rows_at_once = kWarp / plan.threads_per_row * (plan.one_round ? kRowsOfOneRound : 1);
+    const int64_t warps = ceil_div(rows, rows_at_once);
+    const int64_t warps_per_block =
+        std::clamp<int64_t>(floor_power_of_two(warps / limits.num_sms), 1, policy::kThreads / kWarp);
+    plan.threads = static_cast<int>(warps_per_block) * kWarp;
+    plan.num_items = ceil_div(warps, warps_per_block);
+    return;
+  }
+  plan.family = Family::kRowsBlock;
+  plan.threads = std::max(kWarp, plan.threads_per_row);
+  if (rows < policy::kWholeRowsPerSm * limits.num_sms) {
+    const int64_t share = rows * leaves / (policy::kLeafBlocksPerSm * limits.num_sms);
+    plan.splits = static_cast<int>(ceil_div(leaves, std::clamp<int64_t>(share, 1, leaves)));
+  }
+  plan.leaves_per_split = static_cast<int>(ceil_div(leaves, plan.splits));
+  plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
+  plan.num_items = rows * plan.splits;
+  if (plan.splits > 1) plan.num_counters = rows;
+}
+
+// The widest vector of neighbouring outputs that every position offers at an aligned address.
+int tile_vector(const Problem& problem, const KernelTraits& traits, uint64_t address) {
+  const int vector = traits.tile_vector;
+  if (problem.kept.count == 0 || problem.kept.count > kMaxVectorAxes || problem.reduced.count > kMaxVectorAxes) return 1;
+  const Axis& inner = problem.kept.innermost();
+  if (inner.stride != 1 || inner.place != 1 || inner.size % vector != 0) return 1;
+  if (address % (vector * problem.element_bytes) != 0) return 1;
+  for (int i = 0; i < problem.kept.count - 1; i++) {
+    if (problem.kept[i].stride % vector != 0) return 1;
+  }
+  for (int i = 0; i < problem.reduced.count; i++) {
+    if (problem.reduced[i].stride % vector != 0) return 1;
+  }
+  return vector;
+}
+
+// What follows from a tile's units and lanes: the split over blocks and the shared memory.
+void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_blocks, Plan& plan) {
+  const int64_t lanes = plan.order.lanes;
+  plan.threads = static_cast<int>(ceil_div(plan.units * plan.lanes, kWarp)) * kWarp;
+  plan.num_tiles = ceil_div(plan.num_units, plan.units);
+  plan.lane_splits = 1;
+  plan.leaves_per_split = static_cast<int>(leaves);
+  if (plan.num_tiles < wanted_blocks) {
+    const int64_t spare = std::min<int64_t>(wanted_blocks / (plan.num_tiles * leaves), policy::kMaxLaneSplits);
+    plan.lane_splits = static_cast<int>(std::min(floor_power_of_two(spare), lanes / plan.lanes));
+    const int64_t splits = std::min(leaves, ceil_div(wanted_blocks, plan.num_tiles));
+    plan.leaves_per_split = plan.lane_splits > 1 ? 1 : static_cast<int>(ceil_div(leaves, splits));
+  }
+  plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
+  plan.lanes_per_thread = static_cast<int>(lanes / plan.lanes / plan.lane_splits);
+
+  // A thread folds its lanes on a stack that is as deep as the fold has levels above one batch; the block's threads
+  // fold after that, and the last block folds the partial results on such a stack again.
+  const int batch = plan.one_round ? kLanesOfOneRound : kLanesOfManyRounds;
+  const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
+  const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
+  const int64_t stack = levels * plan.threads * plan.vector;
+  const int64_t finish_stack = entries > 1 ? log2_of(entries) * plan.threads : 0;
+  const int64_t fold = std::max<int64_t>(plan.lanes * plan.units * plan.vector, plan.threads);
+  plan.shared_bytes = static_cast<size_t>((std::max(stack, finish_stack) + fold) * traits.value_bytes);
+}
+
+void plan_tiles(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
+                Plan& plan) {
+  plan.family = Family::kTiles;
+  plan.vector = tile_vector(problem, traits, address);
+  plan.num_units = problem.num_outputs / plan.vector;
+  plan.one_round = problem.length <= plan.order.lanes;
+  const int64_t lanes = plan.order.lanes, leaves = plan.order.num_leaves;
+  const int unit_bytes = plan.vector * problem.element_bytes;
+  const int64_t all_bytes = problem.num_outputs * problem.length * problem.element_bytes;
+  const int64_t wanted_blocks = std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1,
+                                                    policy::kBlocksPerSm * limits.num_sms);
+  plan.lanes_first = problem.reduced.count > 0 && problem.kept.count > 0 &&
+                     problem.reduced.innermost().stride < problem.kept.innermost().stride;
+  if (problem.kept.count == 0) plan.lanes_first = true;
+
+  if (plan.lanes_first) {
+    plan.lanes = static_cast<int>(std::min<int64_t>(lanes, policy::kThreads));
+    plan.units = static_cast<int>(std::min<int64_t>(policy::kThreads / plan.lanes, plan.num_units));
+  } else if (lanes <= policy::kMaxLanesOfOneThread && plan.num_units >= policy::kThreads * wanted_blocks) {
+    plan.units = policy::kThreads;
+  } else {
+    int64_t units = std::clamp(policy::kTileRowBytes / unit_bytes, 1, policy::kThreads);
+    while (units * unit_bytes > policy::kMinTileRowBytes && ceil_div(plan.num_units, units) * leaves < wanted_blocks) {
+      units /= 2;
+    }
+    plan.units = static_cast<int>(std::min(units, plan.num_units));
+    plan.lanes = static_cast<int>(std::min(lanes, floor_power_of_two(policy::kThreads / plan.units)));
+  }
+  split_tiles(traits, leaves, wanted_blocks, plan);
+  while (plan.shared_bytes > policy::kMaxTileSharedBytes && !plan.lanes_first && plan.units > 1 &&
+         2 * plan.lanes <= lanes) {
+    plan.units = (plan.units + 1) / 2;
+    plan.lanes *= 2;
+    split_tiles(traits, leaves, wanted_blocks, plan);
+  }
+  plan.num_items = plan.num_tiles * plan.splits * plan.lane_splits;
+  const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
+  if (plan.splits * plan.lane_splits > 1) plan.num_counters = plan.num_tiles;
+  if (entries > 1) plan.partial_bytes = 
+        static_cast<size_t>(plan.num_tiles * entries * plan.units * plan.vector * traits.value_bytes);
+}
+
+}  // namespace
+
+Plan make_plan(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address) {
+  Plan plan;
+  if (problem.num_outputs == 0) return plan;
+  plan.order = make_order(problem.length, problem.element_bytes);
+  if (traits.reads_rows && is_rows(problem)) {
+    plan_rows(problem, limits, plan);
+    if (plan.splits > 1) {
+      plan.partial_bytes = static_cast<size_t>(problem.num_outputs * plan.order.num_leaves * traits.value_bytes);
+    }
+  } else {
+    plan_tiles(problem, traits, limits, address, plan);
+    plan.supported = problem.kept.count <= kMaxAxes && problem.reduced.count <= kMaxAxes &&
+                     static_cast<int64_t>(plan.shared_bytes) <= limits.max_shared_bytes;
+  }
+  plan.num_blocks = std::min(plan.num_items, limits.max_blocks);
+  return plan;
+}
+
+}  // namespace gpureduce

@@ -1,0 +1,29 @@
+// The door to the CPU loops.
+#pragma once
+
+#include <functional>
+
+#include "core/dtype.h"
+#include "core/problem.h"
+
+namespace gpureduce::cpu {
+
+// Runs body(begin, end) over pieces of [0, count), at least `grain` in each; torch's own threads, handed down.
+using ParallelFor = void (*)(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+struct Call {
+  const Problem& problem;
+  const void* input;
+  DType input_dtype;
+  DType through;  // elements are rounded to this dtype as they are read
+  void* output;
+  DType output_dtype;
+  double divisor;  // of the finish
+  ParallelFor parallel_for;
+};
+
+// Defined for every reduction and group by cpu/instantiate.cpp.in.
+template <template <class> class Reduction, DTypeGroup Group>
+void run(const Call& call);
+
+}  // namespace gpureduce::cpu

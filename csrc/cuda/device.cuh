@@ -1,0 +1,90 @@
+// What the kernels say to the hardware.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include <cuda_fp8.h>
+#include <cuda_fp16.h>
+
+#include "core/dtype.h"
+
+namespace gpureduce::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kFullMask = ~0u;
+
+// Launches overlap on Hopper: a kernel may start while the one before it in the stream drains. It must not touch memory
+// before wait_for_previous_kernel(), and lets its own successor come as soon as it has started.
+__device__ __forceinline__ void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// 16 bytes that are read once: not kept in L1.
+__device__ __forceinline__ uint4 load_streaming(const uint4* address) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(address));
+  return v;
+}
+
+// The caller's writes are visible to whoever draws a later ticket; the counter goes back to zero after `last`.
+__device__ __forceinline__ unsigned draw_ticket(unsigned* counter, unsigned last) {
+  unsigned ticket;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(ticket) : "l"(counter), "r"(last) : "memory");
+  return ticket;
+}
+
+// Any trivially copyable value as 32-bit words (a smaller one fills the low part of its word).
+template <class T>
+struct Words {
+  static constexpr int kCount = (sizeof(T) + 3) / 4;
+  uint32_t words[kCount];
+
+  __device__ __forceinline__ explicit Words(const T& value) {
+    if constexpr (sizeof(T) % 4 != 0) words[kCount - 1] = 0;
+    memcpy(words, &value, sizeof(T));
+  }
+  __device__ __forceinline__ T value() const {
+    T result;
+    memcpy(&result, words, sizeof(T));
+    return result;
+  }
+};
+
+template <class T>
+__device__ __forceinline__ T shuffle_xor(const T& value, int distance) {
+  Words<T> words(value);
+#pragma unroll
+  for (int i = 0; i < Words<T>::kCount; i++) words.words[i] = __shfl_xor_sync(kFullMask, words.words[i], distance);
+  return words.value();
+}
+
+// From L2, where other blocks' writes are: never from a stale L1 line.
+template <class T>
+__device__ __forceinline__ T load_shared_by_blocks(const T* address) {
+  static_assert(sizeof(T) % 4 == 0);
+  Words<T> words(T{});
+#pragma unroll
+  for (int i = 0; i < Words<T>::kCount; i++) words.words[i] = __ldcg(reinterpret_cast<const uint32_t*>(address) + i);
+  return words.value();
+}
+
+// An element as the type a reduction takes it in. Exact, so the hardware's conversions and convert() agree.
+template <class Input, class Element>
+__device__ __forceinline__ Input widen(Element x) {
+  if constexpr (std::is_same_v<Element, Half>) {
+    return convert<Input>(__half2float(__ushort_as_half(x.bits)));
+  } else if constexpr (std::is_same_v<Element, Float8E4M3> || std::is_same_v<Element, Float8E5M2>) {
+    const auto kind = std::is_same_v<Element, Float8E4M3> ? __NV_E4M3 : __NV_E5M2;
+    return convert<Input>(__half2float(__half(__nv_cvt_fp8_to_halfraw(x.bits, kind))));
+  } else {
+    return convert<Input>(x);
+  }
+}
+
+}  // namespace gpureduce::cuda

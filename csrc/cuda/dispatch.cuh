@@ -1,0 +1,119 @@
+// From a plan to a launch.
+#pragma once
+
+#include <atomic>
+
+#include "cuda/rows.cuh"
+#include "cuda/tiles.cuh"
+
+namespace gpureduce::cuda {
+
+// Whether launches on the current device may overlap their predecessor's end (Hopper and later).
+bool overlaps_launches();
+
+template <class Arguments>
+cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments, const Plan& plan,
+                          cudaStream_t stream) {
+  constexpr size_t kDefaultSharedBytes = 48 * 1024;
+  if (plan.shared_bytes > kDefaultSharedBytes) {
+    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(plan.shared_bytes));
+    if (error != cudaSuccess) return error;
+  }
+  cudaLaunchAttribute attribute;
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(plan.num_blocks));
+  config.blockDim = dim3(static_cast<unsigned>(plan.threads));
+  config.dynamicSmemBytes = plan.shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = overlaps_launches() ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments);
+}
+
+template <class Reduction, class Element>
+cudaError_t launch_rows(const Call& call) {
+  const Plan& plan = call.plan;
+  const RowsArguments arguments{.input = call.input,
+                                .row_stride = plan.row_stride,
+                                .num_rows = call.problem.num_outputs,
+                                .length = call.problem.length,
+                                .leaf_elements = plan.order.leaf_elements,
+                                .num_leaves = static_cast<int>(plan.order.num_leaves),
+                                .threads_per_row = plan.threads_per_row,
+                                .splits = plan.splits,
+                                .leaves_per_split = plan.leaves_per_split,
+                                .num_items = plan.num_items,
+                                .output = call.output,
+                                .divisor = call.divisor,
+                                .counters = call.workspace.counters,
+                                .partials = call.workspace.partials,
+                                .output_dtype = call.output_dtype};
+  if (plan.family == Family::kRowsWarp) {
+    return launch_kernel(plan.one_round ? rows_warp_kernel<Reduction, Element, kRowsOfOneRound>
+                                        : rows_warp_kernel<Reduction, Element, 1>,
+                         arguments, plan, call.stream);
+  }
+  // Eight loads in flight where a thread has that many to do; the first leaf speaks for all.
+  const int64_t vectors = std::min(plan.order.leaf_elements, call.problem.length) / kSlots<Element>;
+  return launch_kernel(vectors >= 16 * plan.threads ? rows_block_kernel<Reduction, Element, 8>
+                                                    : rows_block_kernel<Reduction, Element, 4>,
+                       arguments, plan, call.stream);
+}
+
+template <class Reduction, class Element, int kVector>
+cudaError_t launch_tiles(const Call& call) {
+  constexpr int kAxes = kVector == 1 ? kMaxAxes : kMaxVectorAxes;
+  const Plan& plan = call.plan;
+  const TilesArguments<kAxes> arguments{.input = call.input,
+                                        .output = call.output,
+                                        .counters = call.workspace.counters,
+                                        .partials = call.workspace.partials,
+                                        .divisor = call.divisor,
+                                        .length = call.problem.length,
+                                        .leaf_elements = plan.order.leaf_elements,
+                                        .num_units = plan.num_units,
+                                        .num_tiles = plan.num_tiles,
+                                        .num_items = plan.num_items,
+                                        .order_lanes = static_cast<int>(plan.order.lanes),
+                                        .num_leaves = static_cast<int>(plan.order.num_leaves),
+                                        .units = plan.units,
+                                        .lanes = plan.lanes,
+                                        .lanes_per_thread = plan.lanes_per_thread,
+                                        .lane_splits = plan.lane_splits,
+                                        .splits = plan.splits,
+                                        .leaves_per_split = plan.leaves_per_split,
+                                        .lanes_first = plan.lanes_first,
+                                        .input_dtype = call.input_dtype,
+                                        .through = call.through,
+                                        .output_dtype = call.output_dtype,
+                                        .kept = {call.problem.kept, plan.num_units, kVector},
+                                        .reduced = {call.problem.reduced, call.problem.length, 1}};
+  return launch_kernel(plan.one_round ? tiles_kernel<Reduction, Element, kVector, kLanesOfOneRound, 1>
+                                      : tiles_kernel<Reduction, Element, kVector, kLanesOfManyRounds, 4>,
+                       arguments, plan, call.stream);
+}
+
+template <class Element>
+inline constexpr bool is_converted = false;
+template <class Acc>
+inline constexpr bool is_converted<Converted<Acc>> = true;
+
+template <class Reduction, class Element>
+cudaError_t launch_element(const Call& call) {
+  if constexpr (!is_converted<Element>) {
+    if (call.plan.family != Family::kTiles) return launch_rows<Reduction, Element>(call);
+    constexpr int kVector = kTileVector<Reduction, Element>;
+    if (kVector > 1 && call.plan.vector == kVector) return launch_tiles<Reduction, Element, kVector>(call);
+  }
+  return launch_tiles<Reduction, Element, 1>(call);
+}
+
+// Whether a reduction is compiled for an element type.
+template <template <class> class Reduction, class Element>
+inline constexpr bool is_compiled =
+    Reduction<Element>::kMeaningful && (Reduction<Element>::kConverts || !is_converted<Element>);
+
+}  // namespace gpureduce::cuda

@@ -1,0 +1,105 @@
+// Folds in halves (core/order.h): over the slots and threads of a warp, the warps of a block, and the leaves of an output.
+#pragma once
+
+#include "core/order.h"
+#include "cuda/device.cuh"
+
+namespace gpureduce::cuda {
+
+template <class Reduction, int kCount, class Value>
+__device__ __forceinline__ Value fold_registers(Value (&values)[kCount]) {
+#pragma unroll
+  for (int half = kCount / 2; half >= 1; half /= 2) {
+#pragma unroll
+    for (int i = 0; i < half; i++) values[i] = Reduction::merge(values[i], values[i + half]);
+  }
+  return values[0];
+}
+
+// Folds lane = thread * kCount + slot over groups of 2 * distance threads, thread bits first. Every thread of a group
+// gets the result; all 32 threads of the warp must come.
+//
+// A step halves the slots instead of moving them all: a thread keeps its even or its odd slots and gets its partner's
+// share of the same. What is left differs in the slot's high bits, which fold next, and on the way back the low ones.
+template <class Reduction, int kCount, class Value>
+__device__ __forceinline__ Value fold_threads(Value (&values)[kCount], int distance) {
+  if constexpr (kCount == 1) {
+    for (; distance >= 1; distance /= 2) {
+      values[0] = Reduction::merge(values[0], shuffle_xor(values[0], distance));
+    }
+    return values[0];
+  } else {
+    if (distance == 0) return fold_registers<Reduction>(values);
+    const bool keeps_odd = threadIdx.x & distance;
+    Value kept[kCount / 2];
+#pragma unroll
+    for (int i = 0; i < kCount / 2; i++) {
+      const Value sent = keeps_odd ? values[2 * i] : values[2 * i + 1];
+      kept[i] = Reduction::merge(keeps_odd ? values[2 * i + 1] : values[2 * i], shuffle_xor(sent, distance));
+    }
+    const Value folded = fold_threads<Reduction>(kept, distance / 2);
+    return Reduction::merge(folded, shuffle_xor(folded, distance));
+  }
+}
+
+// Folds load(0) .. load(count - 1), padded with the identity, by one warp: all its threads get the result. count <= 512.
+template <class Reduction, class Load>
+__device__ __forceinline__ auto fold_by_warp(int count, Load load) {
+  using Value = typename Reduction::Value;
+  constexpr int kBatch = 8;  // loads in flight; index = (batch slot | parity | thread), top to bottom
+  const int thread = threadIdx.x % kWarp;
+  const auto load_batch = [&](int parity) {
+    Value values[kBatch];
+#pragma unroll
+    for (int j = 0; j < kBatch; j++) {
+      const int index = (2 * j + parity) * kWarp + thread;
+      values[j] = index < count ? load(index) : Reduction::identity();
+    }
+    return fold_registers<Reduction>(values);
+  };
+  Value folded[1] = {Reduction::identity()};
+  if (count <= kWarp) {
+    if (thread < count) folded[0] = load(thread);
+  } else {
+    folded[0] = Reduction::merge(load_batch(0), load_batch(1));
+  }
+  return fold_threads<Reduction>(folded, kWarp / 2);
+}
+
+// A fold in halves over 2^levels values that come in bit-reversed order, so that it needs one value of memory a level.
+// `memory` is this thread's alone, `stride` values from one level to the next.
+template <class Reduction, int kCount>
+struct HalvesStack {
+  using Value = typename Reduction::Value;
+  Value* memory;
+  int stride;
+
+  // Value number c (0, 1, 2, ...): returns, in `values`, all that is folded so far when c is the last one.
+  __device__ __forceinline__ void push(Value (&values)[kCount], int c, bool last) {
+    int level = 0;
+    for (; c >> level & 1; level++) {
+#pragma unroll
+      for (int k = 0; k < kCount; k++) values[k] = Reduction::merge(memory[(level * kCount + k) * stride], values[k]);
+    }
+    if (last) return;
+#pragma unroll
+    for (int k = 0; k < kCount; k++) memory[(level * kCount + k) * stride] = values[k];
+  }
+};
+
+__device__ __forceinline__ int reverse_bits(int x, int bits) {
+  return bits == 0 ? 0 : static_cast<int>(__brev(static_cast<unsigned>(x)) >> (32 - bits));
+}
+
+// Writes output number `index` in the output's dtype.
+template <class Result>
+__device__ __forceinline__ void store(void* output, int64_t index, DType dtype, Result result) {
+  dispatch(dtype, [&]<class Out>() {
+    // The finish picks the accumulator by the output's dtype, so only these pairs meet.
+    if constexpr (std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result>) {
+      static_cast<Out*>(output)[index] = to_element<Out>(result);
+    }
+  });
+}
+
+}  // namespace gpureduce::cuda

@@ -1,0 +1,40 @@
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include "cpu/run.h"
+#include "ops/backends.h"
+#include "ops/kernel.h"
+
+namespace gpureduce {
+namespace {
+
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  at::parallel_for(0, count, grain, body);
+}
+
+struct CpuBackend {
+  static constexpr bool kSymbolic = false;
+
+  template <class Op>
+  static at::Tensor run(const at::Tensor& self, const Request& request, DType dtype) {
+    at::Tensor result = at::empty(result_sizes(self.sizes(), request), self.options().dtype(request.result));
+    const Problem problem = problem_of(self, request, dtype, Op::kSignature == Signature::kIndex);
+    const KernelChoice choice = choose_kernel(dtype, request, Op::kSignature == Signature::kDimsDtype);
+    const cpu::Call call{.problem = problem,
+                         .input = self.const_data_ptr(),
+                         .input_dtype = dtype,
+                         .through = choice.through,
+                         .output = result.mutable_data_ptr(),
+                         .output_dtype = *to_dtype(request.result),
+                         .divisor = divisor_of<Op>(problem),
+                         .parallel_for = parallel_for};
+    dispatch_group(choice.group, [&]<DTypeGroup Group>() { cpu::run<Op::template Reduction, Group>(call); });
+    return result;
+  }
+};
+
+}  // namespace
+
+void register_cpu(torch::Library& library) { register_kernels<CpuBackend>(library); }
+
+}  // namespace gpureduce

@@ -1,0 +1,119 @@
+// Every schema and tag, and the kernels behind each dispatch key.
+#include <string>
+
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include "ops/backends.h"
+#include "ops/rung.h"
+#include "reductions/registry.h"
+
+namespace gpureduce {
+namespace {
+
+constexpr const char* arguments_of(Signature signature) {
+  switch (signature) {
+    case Signature::kDimsDtype:
+      return "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
+    case Signature::kDims: return "(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor";
+    case Signature::kIndex: break;
+  }
+  return "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor";
+}
+
+template <class F>
+void for_each_op(F f) {
+  [&]<class... Ops>(std::tuple<Ops...>*) {
+    (f(Ops::kName, Ops::kSignature), ...);
+  }(static_cast<Registry*>(nullptr));
+  }
+
+// A second copy of the library, from another path, must not take the process down: the first one stays in charge.
+const bool is_first_copy = !c10::Dispatcher::singleton().findSchema({"gpureduce::sum", ""}).has_value();
+
+std::string name_of(const c10::OperatorHandle& op) { return op.schema().name() + "(): "; }
+
+void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const at::Tensor& self = (*stack)[stack->size() - op.schema().arguments().size()].toTensor();
+  std::string kind = c10::str("layout ", self.is_nested() ? at::kStrided : self.layout());
+  if (self.is_nested()) kind = "a nested tensor";
+  if (self.is_quantized()) kind = c10::str("a quantized tensor (", self.scalar_type(), ")");
+  TORCH_CHECK_NOT_IMPLEMENTED(false, name_of(op), "self: expected a dense strided tensor, got ", kind);
+}
+
+template <void (*kKernel)(const c10::OperatorHandle&, torch::jit::Stack*)>
+void register_for_all(torch::Library& library) {
+  const auto add = [&](const char* name) { library.impl(name, torch::CppFunction::makeFromBoxedFunction<kKernel>()); };
+  for_each_op([&](const char* name, Signature) { add(name); });
+  add("sum_rung");
+}
+
+#ifndef GPUREDUCE_WITH_CUDA
+void reject_cuda(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, name_of(op), "self: expected a CPU tensor, got a CUDA tensor, and this gpureduce "
+                              "was built without CUDA kernels; build it with GPUREDUCE_CUDA=ON");
+}
+#endif
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(gpureduce, library) {
+  if (!is_first_copy) return;
+  const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag, at::Tag::reduction};
+  for_each_op([&](const char* name, Signature signature) {
+    library.def((std::string(name) + arguments_of(signature)).c_str(), tags);
+  });
+  library.def("sum_rung(Tensor self, str rung) -> Tensor", tags);
+}
+
+TORCH_LIBRARY_IMPL(gpureduce, CPU, library) {
+  if (!is_first_copy) return;
+  register_cpu(library);
+  register_rung_cpu(library);
+}
+
+TORCH_LIBRARY_IMPL(gpureduce, Meta, library) {
+  if (!is_first_copy) return;
+  register_meta(library);
+  register_rung_meta(library);
+}
+
+TORCH_LIBRARY_IMPL(gpureduce, CUDA, library) {
+  if (!is_first_copy) return;
+#ifdef GPUREDUCE_WITH_CUDA
+  register_cuda(library);
+  register_rung_cuda(library);
+#else
+  register_for_all<reject_cuda>(library);
+#endif
+}
+
+// No derivatives: a forward works on a tensor that requires grad, a backward says that there is none.
+TORCH_LIBRARY_IMPL(gpureduce, Autograd, library) {
+  if (!is_first_copy) return;
+  const auto add = [&](const char* name) {
+    library.impl(name, torch::autograd::autogradNotImplementedFallback());
+  };
+  for_each_op([&](const char* name, Signature) { add(name); });
+  add("sum_rung");
+}
+
+namespace {
+
+// Layouts that a strided kernel cannot read, each with its dispatch key: one answer for all.
+const std::vector<torch::Library> rejecting_libraries = [] {
+  std::vector<torch::Library> libraries;
+  if (!is_first_copy) return libraries;
+  for (const auto key : {c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCUDA, c10::DispatchKey::SparseCsrCPU,
+                         c10::DispatchKey::SparseCsrCUDA, c10::DispatchKey::QuantizedCPU,
+                         c10::DispatchKey::QuantizedCUDA, c10::DispatchKey::NestedTensorCPU,
+                         c10::DispatchKey::NestedTensorCUDA, c10::DispatchKey::MkldnnCPU}) {
+    libraries.emplace_back(torch::Library::IMPL, "gpureduce", key, __FILE__, __LINE__);
+    register_for_all<reject_layout>(libraries.back());
+  }
+  return libraries;
+}();
+
+}  // namespace
+
+}  // namespace gpureduce
