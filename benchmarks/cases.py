@@ -14,6 +14,7 @@ FLOATS = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_
 INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 COMPLEX = ("complex64", "complex128")
 
+OURS, TORCH = "gpureduce", "torch"
 OPS = ("sum", "mean", "amax", "argmax")
 
 Reduce = Callable[[torch.Tensor], torch.Tensor]
@@ -55,6 +56,10 @@ class Case:
         """Bytes that have to be read and written, whoever does it."""
         result = result_dtype(self.op, self.torch_dtype)
         return self.input_bytes + self.num_outputs * result.itemsize
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def result_dtype(op: str, dtype: torch.dtype) -> torch.dtype:

@@ -5,6 +5,7 @@ A peer binds an op to a tensor and returns a call; it raises an exception for wh
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from benchmarks import cases, timing
+from benchmarks.values import is_inexact
 
 Bind = Callable[[str, torch.Tensor, "int | None"], timing.Call]
 
@@ -35,17 +37,19 @@ class Peer:
     capturable: bool
     """Whether its calls can go into a CUDA graph of torch's."""
 
-    def sampler(self, op: str, buffers: list[torch.Tensor], dim: int | None) -> timing.Sampler:
-        """Samples one call on `buffers`: as a graph, on a CPU and where that fails as a queue."""
+    def sampler(
+        self, op: str, buffers: list[torch.Tensor], dim: int | None
+    ) -> tuple[timing.Sampler, str]:
+        """Samples one call on `buffers`, and says how: as a graph, as queued calls, on the CPU."""
         calls = [self.bind(op, x, dim) for x in buffers]
         if buffers[0].device.type == "cpu":
-            return timing.cpu_sampler(calls, torch.get_num_threads())
+            return timing.cpu_sampler(calls, torch.get_num_threads()), "cpu"
         if self.capturable:
             try:
-                return timing.graph_sampler(calls, capture_mode="relaxed")
+                return timing.graph_sampler(calls, capture_mode="relaxed"), "graph"
             except RuntimeError:
                 torch.cuda.synchronize()
-        return timing.queue_sampler(calls, self.wait)
+        return timing.queue_sampler(calls, self.wait), "queue"
 
 
 def _torch_compile(device: str) -> Peer:
@@ -60,8 +64,7 @@ def _torch_compile(device: str) -> Peer:
 
 
 def _cupy(name: str, accelerators: list[str]) -> Peer:
-    import cupy
-
+    cupy: Any = importlib.import_module("cupy")
     core: Any = cupy._core  # the switch for CUB has no public name
 
     def stream() -> AbstractContextManager[object]:
@@ -75,9 +78,8 @@ def _cupy(name: str, accelerators: list[str]) -> Peer:
         return pointer
 
     # torch's allocator knows what a graph that is being captured needs to keep.
-    allocator = cupy.cuda.PythonFunctionAllocator(
-        allocate, lambda pointer, device: torch.cuda.caching_allocator_delete(pointer)
-    )
+    release: Any = torch.cuda.caching_allocator_delete
+    allocator = cupy.cuda.PythonFunctionAllocator(allocate, lambda pointer, _: release(pointer))
     cupy.cuda.set_allocator(allocator.malloc)
 
     def bind(op: str, x: torch.Tensor, dim: int | None) -> timing.Call:
@@ -86,7 +88,7 @@ def _cupy(name: str, accelerators: list[str]) -> Peer:
         array = cupy.from_dlpack(x)
         function = getattr(cupy, op)
         keywords = {key: value for key, value in (("axis", dim),) if value is not None}
-        if op == "mean" and not cases.is_inexact(x.dtype):
+        if op == "mean" and not is_inexact(x.dtype):
             keywords["dtype"] = cupy.float32
 
         def call() -> object:
@@ -104,8 +106,8 @@ def _cupy(name: str, accelerators: list[str]) -> Peer:
 def _jax(device: str) -> Peer:
     # JAX would take three quarters of the card for itself.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    import jax
-    import jax.numpy as jnp
+    jax: Any = importlib.import_module("jax")
+    jnp: Any = importlib.import_module("jax.numpy")
 
     jax.config.update("jax_enable_x64", True)
     if device == "cuda" and jax.default_backend() != "gpu":

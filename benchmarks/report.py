@@ -102,9 +102,12 @@ def result_stem(env: dict[str, Any], kind: str, directory: Path) -> Path:
 
 
 def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
-    """A bar on stderr while `items` are walked: tqdm's, or a plain one."""
+    """A bar on stderr, if that is a terminal, while `items` are walked: tqdm's, or a plain one."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
     try:
-        from tqdm import tqdm
+        from tqdm import tqdm  # type: ignore[import-untyped]
     except ImportError:
         yield from _plain_progress(items, label)
     else:

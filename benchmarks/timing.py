@@ -7,6 +7,7 @@ turn, so that a change of the machine's clocks meets all of them alike, and keep
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import statistics
 import time
@@ -67,8 +68,8 @@ class Budget:
     max_samples: int = 200
 
     def enough(self, samples: int, seconds: float) -> bool:
-        if samples < self.min_samples:
-            return False
+        if samples < self.min_samples:  # slow calls get by with fewer
+            return samples >= 3 and seconds >= 5 * self.seconds
         return samples >= self.max_samples or seconds >= self.seconds
 
 
@@ -81,6 +82,20 @@ def interleave(samplers: Mapping[str, Sampler], budget: Budget) -> dict[str, Tim
             samples[name].append(sampler())
         rounds += 1
     return {name: Timing.of(values) for name, values in samples.items()}
+
+
+TIE = 0.03
+
+
+def compare_times(ours: Timing, theirs: Timing) -> str:
+    """won, tied or lost, from our side.
+
+    Tied are medians within 3 % of each other, and ranges between the quartiles that overlap.
+    """
+    fast, slow = sorted((ours, theirs), key=lambda t: t.median_us)
+    if slow.median_us <= (1 + TIE) * fast.median_us or fast.high_us >= slow.low_us:
+        return "tied"
+    return "won" if fast is ours else "lost"
 
 
 # ---- buffers
@@ -107,6 +122,29 @@ def copies(tensor: torch.Tensor, count: int) -> list[torch.Tensor]:
     return [tensor, *(torch.empty_like(tensor).copy_(tensor) for _ in range(count - 1))]
 
 
+# ---- the read ceiling
+
+
+def read_ceiling(
+    device: str,
+    ways: Mapping[str, Callable[[torch.Tensor], object]],
+    num_bytes: int,
+    budget: Budget,
+) -> dict[str, float]:
+    """GB/s of each of several ways to read a float32 tensor of `num_bytes` once, from memory.
+
+    The fastest is what memory gives in this run, on this card, at this temperature. A datasheet's
+    figure is never reached, and a copy or a write is another thing than a read.
+    """
+    x = torch.randn(num_bytes // 4, device=device)
+    samplers = {}
+    for name, function in ways.items():
+        calls = [functools.partial(function, x)]
+        samplers[name] = device_sampler(calls, device)
+    times = interleave(samplers, budget)
+    return {name: num_bytes / (t.median_us * 1e3) for name, t in times.items()}
+
+
 # ---- GPU
 
 
@@ -116,7 +154,7 @@ def graph_sampler(calls: Sequence[Call], capture_mode: str = "global") -> Sample
     A graph has no host time between its calls; each call reads its own buffer.
     """
     rounds = max(1, math.ceil(20 / len(calls)))
-    side = torch.cuda.Stream()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for call in calls:  # compiles, allocates, sets attributes: none of that may be captured
@@ -129,8 +167,7 @@ def graph_sampler(calls: Sequence[Call], capture_mode: str = "global") -> Sample
     with torch.cuda.graph(graph, stream=side, capture_error_mode=capture_mode):
         for _ in range(rounds):
             results += [call() for call in calls]
-    begin = torch.cuda.Event(enable_timing=True)
-    end = torch.cuda.Event(enable_timing=True)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     for _ in range(2):
         graph.replay()
     torch.cuda.synchronize()
@@ -140,7 +177,8 @@ def graph_sampler(calls: Sequence[Call], capture_mode: str = "global") -> Sample
         graph.replay()
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end) * 1e3 / len(results)
+        elapsed_ms: float = begin.elapsed_time(end)
+        return elapsed_ms * 1e3 / len(results)
 
     return sample
 
@@ -213,3 +251,10 @@ def cpu_sampler(calls: Sequence[Call], threads: int, at_least_us: float = 500.0)
     run(2)  # the first call starts threads
     repeats = max(1, math.ceil(at_least_us / max(run(1), 0.1)))
     return lambda: run(repeats)
+
+
+def device_sampler(calls: Sequence[Call], device: str) -> Sampler:
+    """GPU time of a call on a GPU, time with all of torch's threads on a CPU."""
+    if device == "cuda":
+        return graph_sampler(calls)
+    return cpu_sampler(calls, torch.get_num_threads())

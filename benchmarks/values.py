@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,7 @@ WIDER = {
     torch.uint32: torch.int64,
     torch.uint64: torch.int64,  # a large one wraps, as the sum in int64 does
 }
+TOP_BIT = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -50,34 +51,34 @@ def pieces(x: torch.Tensor, limit: int = 2**24) -> Iterator[torch.Tensor]:
         yield from pieces(part, limit)
 
 
-def total(x: torch.Tensor, power: int = 1, absolute: bool = False) -> torch.Tensor:
-    """The sum of x, |x| or |x|^2, as float64, complex128 or int64."""
-    wide = wide_dtype(x.dtype)
-    if absolute:
-        wide = torch.complex128 if x.dtype.is_complex else torch.float64
-    result = torch.zeros((), dtype=torch.float64 if absolute else wide, device=x.device)
-    for piece in pieces(x):
-        part = piece.to(wide)
-        result += (part.abs() ** power if absolute else part).sum()
-    return result
+def total(
+    x: torch.Tensor, dtype: torch.dtype, f: Callable[[torch.Tensor], torch.Tensor] = lambda t: t
+) -> torch.Tensor:
+    """The sum of f of the elements, which are converted to `dtype` before."""
+    return torch.stack([f(piece.to(dtype)).sum() for piece in pieces(x)]).sum()
+
+
+def inexact_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.complex128 if dtype.is_complex else torch.float64
 
 
 def reference(op: str, x: torch.Tensor, dim: int | None = None) -> torch.Tensor:
     """The result in float64, complex128 or int64, computed with torch alone."""
     if op in ("sum", "mean"):
+        wide = wide_dtype(x.dtype) if op == "sum" else inexact_dtype(x.dtype)
         if dim is None:
-            result = total(x)
+            result, count = total(x, wide), x.numel()
         else:
-            result = x.to(WIDER.get(x.dtype, x.dtype)).sum(dim, dtype=wide_dtype(x.dtype))
-        if op == "sum":
-            return result
-        count = x.numel() if dim is None else x.size(dim)
-        return result.to(torch.complex128 if x.dtype.is_complex else torch.float64) / count
-    comparable = x.to(WIDER.get(x.dtype, x.dtype))
+            result, count = x.to(WIDER.get(x.dtype, x.dtype)).sum(dim, dtype=wide), x.size(dim)
+        return result if op == "sum" else result / count
+    unsigned = x.dtype == torch.uint64
+    # With its top bit flipped an uint64 compares as an int64.
+    comparable = x.view(torch.int64) ^ TOP_BIT if unsigned else x.to(WIDER.get(x.dtype, x.dtype))
     dims = list(range(x.dim())) if dim is None else [dim]
     largest = torch.amax(comparable, dims, keepdim=True)
     if op == "amax":
-        return largest.squeeze(dims).to(wide_dtype(x.dtype))
+        largest = largest.squeeze(dims)
+        return largest ^ TOP_BIT if unsigned else largest.to(wide_dtype(x.dtype))
     # The first of equal maxima, NaN being the largest of all.
     hit = comparable == largest
     if comparable.dtype.is_floating_point:
@@ -94,9 +95,10 @@ def order_depth(length: int, item_bytes: int) -> int:
 
     A lane takes the elements of a leaf one after the other, then lanes and leaves fold in halves.
     """
-    leaf_bytes = max(16384, 2 ** math.ceil(math.log2(max(1, length * item_bytes))) // 512)
+    power_of_two = 1 << max(0, length * item_bytes - 1).bit_length()
+    leaf_bytes = max(16384, power_of_two // 512)
     per_lane = math.ceil(1.5 * leaf_bytes / min(4096, 2048 * item_bytes))
-    return per_lane + 2 * math.ceil(math.log2(length + 2))
+    return per_lane + 2 * (length + 1).bit_length()
 
 
 def rounding_bound(
@@ -114,9 +116,11 @@ def rounding_bound(
         return 0.0
     unit = 2.0**-53 if x.dtype in (torch.float64, torch.complex128) else 2.0**-24
     if worst_case:
-        bound = depth * unit * float(total(x, absolute=True)) * (length / x.numel())
+        magnitude = float(total(x, inexact_dtype(x.dtype), torch.abs))
+        bound = depth * unit * magnitude * (length / x.numel())
     else:
-        rms = math.sqrt(float(total(x, power=2, absolute=True)) / x.numel())
+        square = float(total(x, inexact_dtype(x.dtype), lambda t: t.abs().square()))
+        rms = math.sqrt(square / x.numel())
         bound = 8 * unit * rms * math.sqrt(length * depth)
     if op == "mean":  # and the division rounds, by a length that may have been rounded too
         bound = bound / length + 2 * unit * float(expected.abs().max())

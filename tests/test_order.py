@@ -330,7 +330,9 @@ def test_the_data_shows_the_order(kind: Kind) -> None:
         # Both inputs are there with another result.
         assert differ == 0
     else:
-        assert differ >= 6, f"only {differ} of 24 sums depend on the order"
+        # Only the last folds of the longer float8_e4m3fn sums are above 2^15 and round.
+        least = 2 if kind.input == f8e4 else 6
+        assert differ >= least, f"only {differ} of 24 sums depend on the order"
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])

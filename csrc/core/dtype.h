@@ -33,23 +33,40 @@ inline constexpr int kNumDTypes = 17;
 template <class F>
 constexpr decltype(auto) dispatch(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kFloat16: return f.template operator()<Half>();
-    case DType::kBFloat16: return f.template operator()<BFloat16>();
-    case DType::kFloat32: return f.template operator()<float>();
-    case DType::kFloat64: return f.template operator()<double>();
-    case DType::kFloat8E4M3: return f.template operator()<Float8E4M3>();
-    case DType::kFloat8E5M2: return f.template operator()<Float8E5M2>();
-    case DType::kInt8: return f.template operator()<int8_t>();
-    case DType::kInt16: return f.template operator()<int16_t>();
-    case DType::kInt32: return f.template operator()<int32_t>();
-    case DType::kInt64: return f.template operator()<int64_t>();
-    case DType::kUInt8: return f.template operator()<uint8_t>();
-    case DType::kUInt16: return f.template operator()<uint16_t>();
-    case DType::kUInt32: return f.template operator()<uint32_t>();
-    case DType::kUInt64: return f.template operator()<uint64_t>();
-    case DType::kBool: return f.template operator()<Bool>();
-    case DType::kComplex64: return f.template operator()<Complex<float>>();
-    case DType::kComplex128: break;
+    case DType::kFloat16:
+      return f.template operator()<Half>();
+    case DType::kBFloat16:
+      return f.template operator()<BFloat16>();
+    case DType::kFloat32:
+      return f.template operator()<float>();
+    case DType::kFloat64:
+      return f.template operator()<double>();
+    case DType::kFloat8E4M3:
+      return f.template operator()<Float8E4M3>();
+    case DType::kFloat8E5M2:
+      return f.template operator()<Float8E5M2>();
+    case DType::kInt8:
+      return f.template operator()<int8_t>();
+    case DType::kInt16:
+      return f.template operator()<int16_t>();
+    case DType::kInt32:
+      return f.template operator()<int32_t>();
+    case DType::kInt64:
+      return f.template operator()<int64_t>();
+    case DType::kUInt8:
+      return f.template operator()<uint8_t>();
+    case DType::kUInt16:
+      return f.template operator()<uint16_t>();
+    case DType::kUInt32:
+      return f.template operator()<uint32_t>();
+    case DType::kUInt64:
+      return f.template operator()<uint64_t>();
+    case DType::kBool:
+      return f.template operator()<Bool>();
+    case DType::kComplex64:
+      return f.template operator()<Complex<float>>();
+    case DType::kComplex128:
+      break;
   }
   return f.template operator()<Complex<double>>();
 }
@@ -78,9 +95,9 @@ using Accumulator = typename AccumulatorOf<T>::type;
 
 // The narrowest type with built-in arithmetic that holds every T: what maxima are compared in.
 template <class T>
-using Comparable = std::conditional_t<is_small_float<T>, float,
-                                      std::conditional_t<std::is_same_v<T, Bool> || (std::is_integral_v<T> && sizeof(T) < 4),
-                                                         int32_t, T>>;
+using Comparable = std::conditional_t<
+    is_small_float<T>, float,
+    std::conditional_t<std::is_same_v<T, Bool> || (std::is_integral_v<T> && sizeof(T) < 4), int32_t, T>>;
 
 // An element whose dtype is known at run time only, converted to `dtype=` and then to the accumulator as it is read.
 template <class Acc>
@@ -91,6 +108,11 @@ template <class Acc>
 struct AccumulatorOf<Converted<Acc>> {
   using type = Acc;
 };
+
+template <class Element>
+inline constexpr bool is_converted = false;
+template <class Acc>
+inline constexpr bool is_converted<Converted<Acc>> = true;
 
 // Element `offset` of `base`, which holds `from`, rounded to `through` and widened to Acc.
 template <class Acc>
@@ -127,8 +149,8 @@ constexpr Acc read_converted(const void* base, int64_t offset, DType from, DType
   });
 }
 
-// Whether a sum of `from` elements can be had without converting each to `to` first: the accumulator is the same and the
-// conversion changes no value (or, among integers, only bits that the sum modulo 2^n loses anyway).
+// Whether a sum of `from` elements can be had without converting each to `to` first: the accumulator is the same and
+// the conversion changes no value (or, among integers, only bits that the sum modulo 2^n loses anyway).
 constexpr bool sums_as_is(DType from, DType to) {
   return from == to || dispatch(from, [&]<class From>() {
            return dispatch(to, [&]<class To>() {

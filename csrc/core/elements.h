@@ -44,7 +44,9 @@ inline constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v
 
 // ---- small floats to float32: exact
 
-constexpr float to_float(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+constexpr float to_float(BFloat16 x) {
+  return std::bit_cast<float>(uint32_t{x.bits} << 16);
+}
 
 constexpr float to_float(Half x) {
   const uint32_t sign = uint32_t{x.bits} >> 15 << 31;
@@ -55,7 +57,9 @@ constexpr float to_float(Half x) {
   return std::bit_cast<float>(sign | (exponent == 0 ? std::bit_cast<uint32_t>(subnormal) : normal));
 }
 
-constexpr float to_float(Float8E5M2 x) { return to_float(Half{static_cast<uint16_t>(x.bits << 8)}); }
+constexpr float to_float(Float8E5M2 x) {
+  return to_float(Half{static_cast<uint16_t>(x.bits << 8)});
+}
 
 constexpr float to_float(Float8E4M3 x) {
   const uint32_t sign = uint32_t{x.bits} >> 7 << 31;

@@ -18,8 +18,12 @@ namespace gpureduce {
 constexpr int64_t next_power_of_two(int64_t x) {
   return x <= 1 ? 1 : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x)));
 }
-constexpr int log2_of(int64_t power_of_two) { return std::bit_width(static_cast<uint64_t>(power_of_two)) - 1; }
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int log2_of(int64_t power_of_two) {
+  return std::bit_width(static_cast<uint64_t>(power_of_two)) - 1;
+}
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 struct Order {
   int64_t lanes = 1;          // a power of two

@@ -49,7 +49,8 @@ void plan_rows(const Problem& problem, const DeviceLimits& limits, Plan& plan) {
 // The widest vector of neighbouring outputs that every position offers at an aligned address.
 int tile_vector(const Problem& problem, const KernelTraits& traits, uint64_t address) {
   const int vector = traits.tile_vector;
-  if (problem.kept.count == 0 || problem.kept.count > kMaxVectorAxes || problem.reduced.count > kMaxVectorAxes) return 1;
+  if (problem.kept.count == 0 || problem.kept.count > kMaxVectorAxes || problem.reduced.count > kMaxVectorAxes)
+    return 1;
   const Axis& inner = problem.kept.innermost();
   if (inner.stride != 1 || inner.place != 1 || inner.size % vector != 0) return 1;
   if (address % (vector * problem.element_bytes) != 0) return 1;
@@ -80,7 +81,7 @@ void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_bloc
 
   // A thread folds its lanes on a stack that is as deep as the fold has levels above one batch; the block's threads
   // fold after that, and the last block folds the partial results on such a stack again.
-  const int batch = plan.one_round ? kLanesOfOneRound : kLanesOfManyRounds;
+  const int batch = !traits.reads_rows ? 1 : plan.one_round ? kLanesOfOneRound : kLanesOfManyRounds;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
   const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
   const int64_t stack = levels * plan.threads * plan.vector;
@@ -98,8 +99,8 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
   const int64_t lanes = plan.order.lanes, leaves = plan.order.num_leaves;
   const int unit_bytes = plan.vector * problem.element_bytes;
   const int64_t all_bytes = problem.num_outputs * problem.length * problem.element_bytes;
-  const int64_t wanted_blocks = std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1,
-                                                    policy::kBlocksPerSm * limits.num_sms);
+  const int64_t wanted_blocks =
+      std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1, policy::kBlocksPerSm * limits.num_sms);
   plan.lanes_first = problem.reduced.count > 0 && problem.kept.count > 0 &&
                      problem.reduced.innermost().stride < problem.kept.innermost().stride;
   if (problem.kept.count == 0) plan.lanes_first = true;
@@ -127,8 +128,8 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
   plan.num_items = plan.num_tiles * plan.splits * plan.lane_splits;
   const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
   if (plan.splits * plan.lane_splits > 1) plan.num_counters = plan.num_tiles;
-  if (entries > 1) plan.partial_bytes = 
-        static_cast<size_t>(plan.num_tiles * entries * plan.units * plan.vector * traits.value_bytes);
+  if (entries > 1)
+    plan.partial_bytes = static_cast<size_t>(plan.num_tiles * entries * plan.units * plan.vector * traits.value_bytes);
 }
 
 }  // namespace

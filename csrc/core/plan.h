@@ -26,9 +26,9 @@ struct DeviceLimits {
 
 // What the planner must know of a reduction over one element type.
 struct KernelTraits {
-  int value_bytes = 1;      // of a lane
-  int tile_vector = 1;      // outputs that a thread of the tiles kernel takes at once
-  bool reads_rows = true;   // whether the rows kernels exist; if not, tiles serve every layout
+  int value_bytes = 1;     // of a lane
+  int tile_vector = 1;     // outputs that a thread of the tiles kernel takes at once
+  bool reads_rows = true;  // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 
 enum class Family : uint8_t {

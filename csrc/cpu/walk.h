@@ -1,7 +1,8 @@
 // The order of combination (core/order.h) walked on a CPU.
 //
-// A tile is `width` outputs along the innermost kept axis. Its lanes lie in memory as [lane][output], so that a position
-// shared by all outputs, or a run of lanes of a single one, is a plain loop over neighbours that the compiler vectorises.
+// A tile is `width` outputs along the innermost kept axis. Its lanes lie in memory as [lane][output], so that a
+// position shared by all outputs, or a run of lanes of a single one, is a plain loop over neighbours that the compiler
+// vectorises.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +12,6 @@
 #include "cpu/run.h"
 
 namespace gpureduce::cpu {
-
-template <class Element>
-inline constexpr bool is_converted = false;
-template <class Acc>
-inline constexpr bool is_converted<Converted<Acc>> = true;
 
 // `count` elements, `stride` apart, taken into as many neighbouring values.
 template <class Reduction, class Element>
@@ -141,7 +137,8 @@ class Walk {
  private:
   using Value = typename Reduction::Value;
 
-  // Several outputs at once where their elements are neighbours, or where a reduction is too short for a loop of its own.
+  // Several outputs at once where their elements are neighbours, or where a reduction is too short for a loop of its
+  // own.
   void choose_width() {
     constexpr int64_t kLaneBytes = 128 * 1024, kShortBytes = 512;
     const bool columns = problem_.reduced.count == 0 || inner_.stride < problem_.reduced.innermost().stride;

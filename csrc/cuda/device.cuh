@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include <cuda_fp8.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include "core/dtype.h"
 

@@ -16,8 +16,8 @@ cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments,
                           cudaStream_t stream) {
   constexpr size_t kDefaultSharedBytes = 48 * 1024;
   if (plan.shared_bytes > kDefaultSharedBytes) {
-    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   static_cast<int>(plan.shared_bytes));
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.shared_bytes));
     if (error != cudaSuccess) return error;
   }
   cudaLaunchAttribute attribute;
@@ -56,11 +56,7 @@ cudaError_t launch_rows(const Call& call) {
                                         : rows_warp_kernel<Reduction, Element, 1>,
                          arguments, plan, call.stream);
   }
-  // Eight loads in flight where a thread has that many to do; the first leaf speaks for all.
-  const int64_t vectors = std::min(plan.order.leaf_elements, call.problem.length) / kSlots<Element>;
-  return launch_kernel(vectors >= 16 * plan.threads ? rows_block_kernel<Reduction, Element, 8>
-                                                    : rows_block_kernel<Reduction, Element, 4>,
-                       arguments, plan, call.stream);
+  return launch_kernel(rows_block_kernel<Reduction, Element>, arguments, plan, call.stream);
 }
 
 template <class Reduction, class Element, int kVector>
@@ -91,15 +87,14 @@ cudaError_t launch_tiles(const Call& call) {
                                         .output_dtype = call.output_dtype,
                                         .kept = {call.problem.kept, plan.num_units, kVector},
                                         .reduced = {call.problem.reduced, call.problem.length, 1}};
-  return launch_kernel(plan.one_round ? tiles_kernel<Reduction, Element, kVector, kLanesOfOneRound, 1>
-                                      : tiles_kernel<Reduction, Element, kVector, kLanesOfManyRounds, 4>,
-                       arguments, plan, call.stream);
+  if constexpr (is_converted<Element>) {
+    return launch_kernel(tiles_kernel<Reduction, Element, 1, 1, 1>, arguments, plan, call.stream);
+  } else {
+    return launch_kernel(plan.one_round ? tiles_kernel<Reduction, Element, kVector, kLanesOfOneRound, 1>
+                                        : tiles_kernel<Reduction, Element, kVector, kLanesOfManyRounds, 4>,
+                         arguments, plan, call.stream);
+  }
 }
-
-template <class Element>
-inline constexpr bool is_converted = false;
-template <class Acc>
-inline constexpr bool is_converted<Converted<Acc>> = true;
 
 template <class Reduction, class Element>
 cudaError_t launch_element(const Call& call) {

@@ -1,4 +1,5 @@
-// Folds in halves (core/order.h): over the slots and threads of a warp, the warps of a block, and the leaves of an output.
+// Folds in halves (core/order.h): over the slots and threads of a warp, the warps of a block, and the leaves of an
+// output.
 #pragma once
 
 #include "core/order.h"
@@ -42,7 +43,8 @@ __device__ __forceinline__ Value fold_threads(Value (&values)[kCount], int dista
   }
 }
 
-// Folds load(0) .. load(count - 1), padded with the identity, by one warp: all its threads get the result. count <= 512.
+// Folds load(0) .. load(count - 1), padded with the identity, by one warp: all its threads get the result. count <=
+// 512.
 template <class Reduction, class Load>
 __device__ __forceinline__ auto fold_by_warp(int count, Load load) {
   using Value = typename Reduction::Value;

@@ -113,8 +113,12 @@ __device__ __forceinline__ uint32_t max_of_pairs(BFloat16, uint32_t a, uint32_t 
   asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
   return result;
 }
-__device__ __forceinline__ uint32_t max_of_pairs(int16_t, uint32_t a, uint32_t b) { return __vmaxs2(a, b); }
-__device__ __forceinline__ uint32_t max_of_pairs(uint16_t, uint32_t a, uint32_t b) { return __vmaxu2(a, b); }
+__device__ __forceinline__ uint32_t max_of_pairs(int16_t, uint32_t a, uint32_t b) {
+  return __vmaxs2(a, b);
+}
+__device__ __forceinline__ uint32_t max_of_pairs(uint16_t, uint32_t a, uint32_t b) {
+  return __vmaxu2(a, b);
+}
 
 // The largest of a vector's elements.
 template <class Element>
@@ -154,12 +158,14 @@ struct Packed<Amax<Element>, Element> {
   Value best;
 
   __device__ __forceinline__ void begin() { best = Amax<Element>::identity(); }
-  __device__ __forceinline__ void take(const uint4& vector, unsigned) { best = max_of(best, vector_max<Element>(vector)); }
+  __device__ __forceinline__ void take(const uint4& vector, unsigned) {
+    best = max_of(best, vector_max<Element>(vector));
+  }
   __device__ __forceinline__ Value value(int64_t) const { return best; }
 };
 
-// The best vector is kept whole and its slot found once, at the end: a comparison and a few moves for each vector, where
-// an index for each element would cost that for each element.
+// The best vector is kept whole and its slot found once, at the end: a comparison and a few moves for each vector,
+// where an index for each element would cost that for each element.
 template <class Element>
 struct Packed<Argmax<Element>, Element> {
   using Input = typename Argmax<Element>::Input;

@@ -32,6 +32,23 @@ struct Frame {
   int skip;        // slots of vector 0 before the first element
   unsigned slots;  // from there to the end: skip + length
 
+  // A vector at either end, which holds other elements than the frame's, is masked by whoever takes it. It may even
+  // stand out of the input: what lies there is not read.
+  __device__ __forceinline__ uint4 load_end(const RowsArguments& args, unsigned v) const {
+    const auto* first = static_cast<const Element*>(args.input);
+    const auto* end = first + (args.num_rows - 1) * args.row_stride + args.length;
+    const auto* elements = reinterpret_cast<const Element*>(vectors + v);
+    if (elements >= first && elements + kSlots<Element> <= end) return __ldg(vectors + v);
+    Element loaded[kSlots<Element>] = {};
+#pragma unroll
+    for (int k = 0; k < kSlots<Element>; k++) {
+      if (elements + k >= first && elements + k < end) loaded[k] = elements[k];
+    }
+    uint4 vector;
+    memcpy(&vector, loaded, sizeof(vector));
+    return vector;
+  }
+
   __device__ __forceinline__ Frame(const Element* first, int64_t length) {
     const auto address = reinterpret_cast<uintptr_t>(first);
     skip = static_cast<int>(address % sizeof(uint4) / sizeof(Element));
@@ -43,12 +60,13 @@ struct Frame {
 
 // Vectors thread, thread + num_threads, ... of a frame, kBatch loads in flight.
 template <int kBatch, class Element, class State>
-__device__ __forceinline__ void walk(State& state, const Frame<Element>& frame, unsigned thread, unsigned num_threads) {
+__device__ __forceinline__ void walk(State& state, const RowsArguments& args, const Frame<Element>& frame,
+                                     unsigned thread, unsigned num_threads) {
   constexpr int kCount = kSlots<Element>;
   const unsigned whole = frame.slots / kCount;  // vectors before this one are full to their end
   unsigned v = thread;
   if (frame.skip > 0 && v == 0) {
-    state.take_some(load_streaming(frame.vectors), 0, frame.skip, min(kCount, static_cast<int>(frame.slots)));
+    state.take_some(frame.load_end(args, 0), 0, frame.skip, min(kCount, static_cast<int>(frame.slots)));
     v = num_threads;
   }
   for (; v + (kBatch - 1) * num_threads < whole; v += kBatch * num_threads) {
@@ -73,12 +91,12 @@ __device__ __forceinline__ void walk(State& state, const Frame<Element>& frame, 
     }
   }
   if (v == whole && frame.slots % kCount != 0) {
-    state.take_some(load_streaming(frame.vectors + v), v, 0, static_cast<int>(frame.slots % kCount));
+    state.take_some(frame.load_end(args, v), v, 0, static_cast<int>(frame.slots % kCount));
   }
 }
 
 // Up to 32 threads a row. kRows > 1: rows of one round, as many of them loaded side by side; kRows = 1: any number of
-// rounds. Lane 0 of a row's threads holds nothing that the others do not: the result is with all of them.
+// rounds. All threads of a row hold its result; thread r of them stores row r.
 template <class Reduction, class Element, int kRows>
 __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args) {
   using Value = typename Reduction::Value;
@@ -97,7 +115,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
       if (first_row < args.num_rows) {
         const Frame<Element> frame(input + first_row * args.row_stride, args.length);
         state.begin(-frame.skip);
-        walk<4>(state, frame, thread, threads);
+        walk<4>(state, args, frame, thread, threads);
       }
       state.finish();
       results[0] = fold_threads<Reduction>(state.lanes, threads / 2);
@@ -108,7 +126,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
         const int64_t row = first_row + r * groups;
         if (row < args.num_rows) {
           const Frame<Element> frame(input + row * args.row_stride, args.length);
-          if (thread < frame.num_vectors()) vectors[r] = __ldg(frame.vectors + thread);
+          if (thread < frame.num_vectors()) vectors[r] = frame.load_end(args, thread);
         }
       }
 #pragma unroll
@@ -128,7 +146,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
           }
           // A shifted row may end in one vector more than it has threads.
           if (thread == 0 && frame.num_vectors() > threads) {
-            state.take_some(__ldg(frame.vectors + threads), threads, 0,
+            state.take_some(frame.load_end(args, threads), threads, 0,
                             static_cast<int>(frame.slots) - threads * kCount);
           }
         }
@@ -136,11 +154,16 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
         results[r] = fold_threads<Reduction>(state.lanes, threads / 2);
       }
     }
+#pragma unroll 1
+    for (int r = thread; r < kRows; r += threads) {
+      Value result = results[0];
 #pragma unroll
-    for (int r = 0; r < kRows; r++) {
+      for (int i = 1; i < kRows; i++) {
+        if (i == r) result = results[i];
+      }
       const int64_t row = first_row + r * groups;
-      if (thread == r % threads && row < args.num_rows) {
-        store(args.output, row, args.output_dtype, Reduction::finish(results[r], args.divisor));
+      if (row < args.num_rows) {
+        store(args.output, row, args.output_dtype, Reduction::finish(result, args.divisor));
       }
     }
   }
@@ -148,7 +171,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
 
 // A block walks leaves of one row, one after the other: `threads` threads for the lanes of a leaf, one warp that folds
 // them while the others are at the next leaf. Thread 0 holds the row's result.
-template <class Reduction, class Element, int kBatch>
+template <class Reduction, class Element>
 __global__ void __launch_bounds__(256) rows_block_kernel(const RowsArguments args) {
   using Value = typename Reduction::Value;
   using ThreadState = State<Reduction, Element>;
@@ -167,9 +190,6 @@ __global__ void __launch_bounds__(256) rows_block_kernel(const RowsArguments arg
     const int first_leaf = static_cast<int>(item - row * args.splits) * args.leaves_per_split;
     const int num_leaves = min(args.leaves_per_split, args.num_leaves - first_leaf);
     const auto* elements = static_cast<const Element*>(args.input) + row * args.row_stride;
-    const auto finish = [&](Value value) {
-      if (lane == 0) store(args.output, row, args.output_dtype, Reduction::finish(value, args.divisor));
-    };
 
     for (int i = 0; i < num_leaves; i++, buffer ^= 1) {
       const int64_t start = (first_leaf + i) * args.leaf_elements;
@@ -177,7 +197,7 @@ __global__ void __launch_bounds__(256) rows_block_kernel(const RowsArguments arg
       const Frame<Element> frame(elements + start, last ? args.length - start : args.leaf_elements);
       ThreadState state;
       state.begin(start - frame.skip);
-      walk<kBatch>(state, frame, thread, num_threads);
+      walk<8>(state, args, frame, thread, num_threads);
       state.finish();
 
       auto* lanes = reinterpret_cast<Value*>(lane_memory) + buffer * kLanes * kMaxThreads;
@@ -196,33 +216,28 @@ __global__ void __launch_bounds__(256) rows_block_kernel(const RowsArguments arg
           folded[k] = fold_registers<Reduction>(of_warps);
         }
         const Value leaf_value = fold_threads<Reduction>(folded, kWarp / 2);
-        if (args.num_leaves == 1) {
-          finish(leaf_value);
-        } else if (lane == 0) {
-          leaf_values[i] = leaf_value;
-        }
+        if (lane == 0) leaf_values[i] = leaf_value;
       }
     }
-    if (args.num_leaves == 1) continue;
 
     if (num_leaves > 1) __syncthreads();
-    if (warp == 0) {
+    if (warp != 0) continue;
+    __syncwarp();
+    Value result = leaf_values[0];
+    if (args.splits > 1) {
+      Value* partials = static_cast<Value*>(args.partials) + row * args.num_leaves;
+      for (int i = lane; i < num_leaves; i += kWarp) partials[first_leaf + i] = leaf_values[i];
       __syncwarp();
-      if (args.splits == 1) {
-        finish(fold_by_warp<Reduction>(num_leaves, [&](int i) { return leaf_values[i]; }));
-      } else {
-        Value* partials = static_cast<Value*>(args.partials) + row * args.num_leaves;
-        for (int i = lane; i < num_leaves; i += kWarp) partials[first_leaf + i] = leaf_values[i];
-        __syncwarp();
-        unsigned ticket = 0;
-        if (lane == 0) ticket = draw_ticket(args.counters + row, args.splits - 1);
-        ticket = __shfl_sync(kFullMask, ticket, 0);
-        __syncwarp();
-        if (ticket == args.splits - 1u) {
-          finish(fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return load_shared_by_blocks(partials + i); }));
-        }
-      }
+      unsigned ticket = 0;
+      if (lane == 0) ticket = draw_ticket(args.counters + row, args.splits - 1);
+      ticket = __shfl_sync(kFullMask, ticket, 0);
+      __syncwarp();
+      if (ticket != args.splits - 1u) continue;
+      result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return load_shared_by_blocks(partials + i); });
+    } else if (num_leaves > 1) {
+      result = fold_by_warp<Reduction>(num_leaves, [&](int i) { return leaf_values[i]; });
     }
+    if (lane == 0) store(args.output, row, args.output_dtype, Reduction::finish(result, args.divisor));
   }
 }
 

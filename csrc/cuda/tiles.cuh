@@ -2,8 +2,8 @@
 // lanes of one leaf. A thread walks its lanes in bit-reversed order and folds them on a stack; the block folds its
 // threads; the last block of a tile folds leaves and lane splits.
 //
-// A lane is split, top to bottom, as (lane of the thread | thread | block), so that each of the three folds is a fold in
-// halves of what the one before left.
+// A lane is split, top to bottom, as (lane of the thread | thread | block), so that each of the three folds is a fold
+// in halves of what the one before left.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +85,7 @@ struct TilesArguments {
 // Outputs that a thread takes at once: 16 bytes of them, fewer where their lanes would fill the registers.
 template <class Reduction, class Element>
 inline constexpr int kTileVector = static_cast<int>(
-    std::min(16 / sizeof(Element), std::max<size_t>(1, 64 / sizeof(typename Reduction::Value))));
+    std::min({16 / sizeof(Element), std::max<size_t>(1, 64 / sizeof(typename Reduction::Value)), size_t{8}}));
 template <class Reduction, class Acc>
 inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 
@@ -223,7 +223,8 @@ struct TileWalk {
       for (int b = 0; b < kBatch; b++) {
         const int entry = reverse_bits(c + b, bits) * step + first;
         const bool there = c + b < count && (entry & (padded_leaves - 1)) < num_leaves;
-        batch[b] = there ? load_shared_by_blocks(partials + static_cast<int64_t>(entry) * stride) : Reduction::identity();
+        batch[b] =
+            there ? load_shared_by_blocks(partials + static_cast<int64_t>(entry) * stride) : Reduction::identity();
       }
 #pragma unroll
       for (int s = 1; s < kBatch; s *= 2) {
@@ -264,61 +265,46 @@ __global__ void __launch_bounds__(256)
     const int64_t offset = active ? args.kept.locate(unit).offset : 0;
     Value* partials = static_cast<Value*>(args.partials) + tile * num_entries * outputs;
 
-    // Output j of the tile; nothing for those past the end.
-    const auto store_output = [&](int j, Value value) {
-      const int64_t of = tile * args.units + j / kVector;
-      if (of < args.num_units) {
-        store(args.output, args.kept.locate(of).place + j % kVector, args.output_dtype,
-              Reduction::finish(value, args.divisor));
-      }
-    };
-
     for (int leaf = first_leaf; leaf < end_leaf; leaf++) {
       const int64_t start = leaf * args.leaf_elements;
       const int length = static_cast<int>(leaf == args.num_leaves - 1 ? args.length - start : args.leaf_elements);
       Value folded[kVector];
       Walk::leaf(args, offset, start, active ? length : 0, y, z, {stack, static_cast<int>(blockDim.x)}, folded);
-      if (args.lanes == 1 && num_entries == 1) {
-        if (active) {
-#pragma unroll
-          for (int k = 0; k < kVector; k++) store_output(x * kVector + k, folded[k]);
-        }
-        continue;
-      }
       __syncthreads();  // the last leaf's values were read
       if (x < args.units && y < args.lanes) {
 #pragma unroll
         for (int k = 0; k < kVector; k++) block_values[y * outputs + x * kVector + k] = folded[k];
       }
       fold_shared<Reduction>(block_values, args.lanes, outputs);
-      for (int j = thread; j < outputs; j += blockDim.x) {
-        if (num_entries == 1) {
-          store_output(j, block_values[j]);
-        } else {
+      if (num_entries > 1) {
+        for (int j = thread; j < outputs; j += blockDim.x) {
           partials[static_cast<int64_t>(z * padded_leaves + leaf) * outputs + j] = block_values[j];
         }
       }
     }
-    if (num_entries == 1) continue;
 
-    const int sharers = args.splits * args.lane_splits;
-    if (sharers > 1) {
+    if (num_entries > 1) {
+      const int sharers = args.splits * args.lane_splits;
       __shared__ bool is_last;
       __syncthreads();
-      if (thread == 0) is_last = draw_ticket(args.counters + tile, sharers - 1) == sharers - 1u;
+      if (thread == 0) is_last = sharers == 1 || draw_ticket(args.counters + tile, sharers - 1) == sharers - 1u;
       __syncthreads();
       if (!is_last) continue;
-    } else {
-      __syncthreads();
+      int step = 1;
+      while (2 * step * outputs <= static_cast<int>(blockDim.x) && 2 * step <= num_entries) step *= 2;
+      for (int i = thread; i < step * outputs; i += blockDim.x) {
+        block_values[i] = Walk::entries(partials + i % outputs, num_entries, padded_leaves, args.num_leaves,
+                                        i / outputs, step, outputs, {stack, static_cast<int>(blockDim.x)});
+      }
+      fold_shared<Reduction>(block_values, step, outputs);
     }
-    int step = 1;
-    while (2 * step * outputs <= static_cast<int>(blockDim.x) && 2 * step <= num_entries) step *= 2;
-    for (int i = thread; i < step * outputs; i += blockDim.x) {
-      block_values[i] = Walk::entries(partials + i % outputs, num_entries, padded_leaves, args.num_leaves, i / outputs,
-                                      step, outputs, {stack, static_cast<int>(blockDim.x)});
+    for (int j = thread; j < outputs; j += blockDim.x) {
+      const int64_t of = tile * args.units + j / kVector;
+      if (of < args.num_units) {
+        store(args.output, args.kept.locate(of).place + j % kVector, args.output_dtype,
+              Reduction::finish(block_values[j], args.divisor));
+      }
     }
-    fold_shared<Reduction>(block_values, step, outputs);
-    for (int j = thread; j < outputs; j += blockDim.x) store_output(j, block_values[j]);
     __syncthreads();
   }
 }

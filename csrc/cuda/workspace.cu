@@ -1,8 +1,8 @@
 // Counters for launches whose blocks share an output.
 //
 // The last block of a launch leaves its counters at zero, so a counter serves any number of launches as long as no two
-// of them run at once. Launches on one stream do not; a captured launch may be replayed at any time on any stream, so it
-// gets counters of its own, which come back when its graph and all graphs instantiated from it are gone.
+// of them run at once. Launches on one stream do not; a captured launch may be replayed at any time on any stream, so
+// it gets counters of its own, which come back when its graph and all graphs instantiated from it are gone.
 #include <array>
 #include <bit>
 #include <map>
@@ -10,16 +10,16 @@
 #include <mutex>
 #include <vector>
 
-#include "cuda/launch.h"
 #include "cuda/dispatch.cuh"
+#include "cuda/launch.h"
 
 namespace gpureduce::cuda {
 namespace {
 
-constexpr size_t kPartialBytes = 64 * 1024;             // beside the counters of a stream
-constexpr size_t kStreamCounterBytes = 32 * 1024;       // more than any plan asks for on one stream
+constexpr size_t kPartialBytes = 64 * 1024;        // beside the counters of a stream
+constexpr size_t kStreamCounterBytes = 32 * 1024;  // more than any plan asks for on one stream
 constexpr size_t kChunkBytes = size_t{1} << 20;
-constexpr size_t kSmallestSlot = 256;                   // a memory transaction is never shared
+constexpr size_t kSmallestSlot = 256;  // a memory transaction is never shared
 
 // Zeroed device memory in slots of a power of two. Thread-safe; slots come back through release().
 class ZeroedPool {
@@ -44,8 +44,8 @@ class ZeroedPool {
  private:
   static int class_of(size_t bytes) { return std::bit_width(std::bit_ceil(std::max(bytes, kSmallestSlot))) - 1; }
 
-  // Allocates and zeroes a chunk, also while this or another thread is capturing: in relaxed mode on a stream of its own
-  // that nobody captures. This happens on the first call and rarely after it.
+  // Allocates and zeroes a chunk, also while this or another thread is capturing: in relaxed mode on a stream of its
+  // own that nobody captures. This happens on the first call and rarely after it.
   cudaError_t grow(int size_class) {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     cudaError_t error = cudaThreadExchangeStreamCaptureMode(&mode);
@@ -114,7 +114,9 @@ cudaError_t give_to_graph(cudaGraph_t graph, CapturedSlot owned) {
 
 }  // namespace
 
-size_t max_workspace_partial_bytes() { return kPartialBytes; }
+size_t max_workspace_partial_bytes() {
+  return kPartialBytes;
+}
 
 cudaError_t acquire_workspace(int device, cudaStream_t stream, int64_t num_counters, size_t partial_bytes,
                               Workspace& workspace) {

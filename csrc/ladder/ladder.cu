@@ -52,8 +52,7 @@ __device__ __forceinline__ Acc add(Acc a, Acc b) {
 }
 
 template <class Element>
-__device__ __forceinline__ Accumulator<Element> load_or_zero(const Element* input, int64_t index,
-                                                             int64_t length) {
+__device__ __forceinline__ Accumulator<Element> load_or_zero(const Element* input, int64_t index, int64_t length) {
   using Acc = Accumulator<Element>;
   return index < length ? convert<Acc>(input[index]) : Acc(0);
 }
@@ -85,8 +84,7 @@ __device__ __forceinline__ Acc block_sum(Acc value) {
 
 template <class Element>
 __global__ void __launch_bounds__(kThreads)
-    v1_kernel(const Element* input, int64_t length, int64_t num_tiles,
-              Accumulator<Element>* partials) {
+    v1_kernel(const Element* input, int64_t length, int64_t num_tiles, Accumulator<Element>* partials) {
   __shared__ Accumulator<Element> values[kThreads];
   const unsigned thread = threadIdx.x;
   for (int64_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
@@ -104,14 +102,12 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Element>
 __global__ void __launch_bounds__(kThreads)
-    v2_kernel(const Element* input, int64_t length, int64_t num_tiles,
-              Accumulator<Element>* partials) {
+    v2_kernel(const Element* input, int64_t length, int64_t num_tiles, Accumulator<Element>* partials) {
   __shared__ Accumulator<Element> values[kThreads];
   const unsigned thread = threadIdx.x;
   for (int64_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
     const int64_t first = tile * (2 * kThreads) + thread;
-    values[thread] =
-        add(load_or_zero(input, first, length), load_or_zero(input, first + kThreads, length));
+    values[thread] = add(load_or_zero(input, first, length), load_or_zero(input, first + kThreads, length));
     __syncthreads();
     for (unsigned stride = blockDim.x / 2; stride > 0; stride /= 2) {
       if (thread < stride) values[thread] = add(values[thread], values[thread + stride]);
@@ -123,14 +119,12 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Element>
 __global__ void __launch_bounds__(kThreads)
-    v3_warp_kernel(const Element* input, int64_t length, int64_t num_tiles,
-                   Accumulator<Element>* partials) {
+    v3_warp_kernel(const Element* input, int64_t length, int64_t num_tiles, Accumulator<Element>* partials) {
   __shared__ Accumulator<Element> values[kThreads];
   const unsigned thread = threadIdx.x;
   for (int64_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
     const int64_t first = tile * (2 * kThreads) + thread;
-    values[thread] =
-        add(load_or_zero(input, first, length), load_or_zero(input, first + kThreads, length));
+    values[thread] = add(load_or_zero(input, first, length), load_or_zero(input, first + kThreads, length));
     __syncthreads();
     for (unsigned stride = blockDim.x / 2; stride > kWarp; stride /= 2) {
       if (thread < stride) values[thread] = add(values[thread], values[thread + stride]);
@@ -151,8 +145,7 @@ __global__ void __launch_bounds__(kThreads)
   using Acc = Accumulator<Element>;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   Acc sum = 0;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < length;
-       i += step) {
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < length; i += step) {
     sum = add(sum, convert<Acc>(input[i]));
   }
   sum = block_sum(sum);
@@ -162,8 +155,7 @@ __global__ void __launch_bounds__(kThreads)
 // ---- from a rung to launches
 
 template <class... Parameters, class... Arguments>
-cudaError_t launch(void (*kernel)(Parameters...), int64_t num_blocks, cudaStream_t stream,
-                   Arguments... arguments) {
+cudaError_t launch(void (*kernel)(Parameters...), int64_t num_blocks, cudaStream_t stream, Arguments... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(num_blocks));
   config.blockDim = dim3(kThreads);
@@ -177,8 +169,8 @@ constexpr int64_t blocks_for_tiles(int64_t num_tiles) {
 }
 
 template <class Element>
-cudaError_t launch_pass(Rung rung, const Element* input, int64_t length,
-                        Accumulator<Element>* partials, cudaStream_t stream) {
+cudaError_t launch_pass(Rung rung, const Element* input, int64_t length, Accumulator<Element>* partials,
+                        cudaStream_t stream) {
   const int64_t count = num_partials(rung, length), blocks = blocks_for_tiles(count);
   switch (rung) {
     case Rung::kV1:
@@ -204,8 +196,8 @@ size_t rung_scratch_bytes(Rung rung, DType dtype, int64_t length) {
   return dispatch(dtype, [&]<class Element>() { return count * sizeof(Accumulator<Element>); });
 }
 
-cudaError_t launch_rung(Rung rung, DType dtype, const void* input, int64_t length, void* partials_a,
-                        void* partials_b, void* output, cudaStream_t stream) {
+cudaError_t launch_rung(Rung rung, DType dtype, const void* input, int64_t length, void* partials_a, void* partials_b,
+                        void* output, cudaStream_t stream) {
   return dispatch(dtype, [&]<class Element>() -> cudaError_t {
     if constexpr (is_complex<Element>) {
       return cudaErrorInvalidValue;
@@ -217,8 +209,7 @@ cudaError_t launch_rung(Rung rung, DType dtype, const void* input, int64_t lengt
                                       left == 1 ? static_cast<Acc*>(output) : from, stream);
       while (error == cudaSuccess && left > 1) {
         const int64_t fewer = num_partials(rung, left);
-        error =
-            launch_pass(rung, from, left, fewer == 1 ? static_cast<Acc*>(output) : other, stream);
+        error = launch_pass(rung, from, left, fewer == 1 ? static_cast<Acc*>(output) : other, stream);
         std::swap(from, other);
         left = fewer;
       }

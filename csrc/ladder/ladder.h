@@ -22,7 +22,7 @@ size_t rung_scratch_bytes(Rung rung, DType dtype, int64_t length);
 //
 // cudaErrorInvalidValue for the rungs that are no kernel of the ladder (serial, sum) and for
 // complex dtypes.
-cudaError_t launch_rung(Rung rung, DType dtype, const void* input, int64_t length, void* partials_a,
-                        void* partials_b, void* output, cudaStream_t stream);
+cudaError_t launch_rung(Rung rung, DType dtype, const void* input, int64_t length, void* partials_a, void* partials_b,
+                        void* output, cudaStream_t stream);
 
 }  // namespace gpureduce

@@ -20,8 +20,7 @@ enum class Rung : uint8_t {
 };
 
 // In the order of the enumerators.
-inline constexpr std::array<std::string_view, 6> kRungNames = {"serial",  "v1", "v2",
-                                                               "v3_warp", "v3", "sum"};
+inline constexpr std::array<std::string_view, 6> kRungNames = {"serial", "v1", "v2", "v3_warp", "v3", "sum"};
 
 constexpr std::optional<Rung> parse_rung(std::string_view name) {
   for (size_t i = 0; i < kRungNames.size(); i++) {

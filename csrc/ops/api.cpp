@@ -23,7 +23,8 @@ at::Tensor sum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim
   return op.call(self, dim, keepdim, dtype);
 }
 
-at::Tensor mean(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype) {
+at::Tensor mean(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                std::optional<at::ScalarType> dtype) {
   static const auto op = find<DimsDtype>("gpureduce::mean");
   return op.call(self, dim, keepdim, dtype);
 }

@@ -35,6 +35,8 @@ struct CpuBackend {
 
 }  // namespace
 
-void register_cpu(torch::Library& library) { register_kernels<CpuBackend>(library); }
+void register_cpu(torch::Library& library) {
+  register_kernels<CpuBackend>(library);
+}
 
 }  // namespace gpureduce

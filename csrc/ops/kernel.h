@@ -16,10 +16,12 @@ struct Kernel {
 
   static at::Tensor dims_dtype(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                                std::optional<c10::ScalarType> dtype) {
+    if (self.dim() > kMaxDims && reduces_all(dim)) {
+      return restore_dims(dims_dtype(self.squeeze(), dim, false, dtype), self, keepdim);
+    }
     const DType input = require_dtype(Op::kName, self, kNeedsOrder);
     const DimSet reduced = resolve_dims(Op::kName, dim, self.dim());
-    const DTypes dtypes =
-        resolve_dtypes(Op::kName, self.scalar_type(), dtype, Op::kFinish == Finish::kDivideByCount);
+    const DTypes dtypes = resolve_dtypes(Op::kName, self.scalar_type(), dtype, Op::kFinish == Finish::kDivideByCount);
     return Backend::template run<Op>(self, {Op::kName, reduced, keepdim, dtypes.through, dtypes.result}, input);
   }
 
@@ -33,12 +35,22 @@ struct Kernel {
   }
 
  private:
+  static bool reduces_all(at::OptionalIntArrayRef dim) { return !dim.has_value() || dim->empty(); }
+
+  // The whole of a tensor with more dims than a DimSet holds is reduced without those of size 1.
+  static at::Tensor restore_dims(const at::Tensor& result, const at::Tensor& self, bool keepdim) {
+    return keepdim ? result.view(std::vector<int64_t>(self.dim(), 1)) : result;
+  }
+
   static at::Tensor ordered(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, c10::ScalarType result) {
+    if (self.dim() > kMaxDims && reduces_all(dim)) {
+      return restore_dims(ordered(self.squeeze(), dim, false, result), self, keepdim);
+    }
     const DType input = require_dtype(Op::kName, self, kNeedsOrder);
     const Request request{Op::kName, resolve_dims(Op::kName, dim, self.dim()), keepdim, self.scalar_type(), result};
     // An input with elements, which is the rule, has them along every dim.
     if (Backend::kSymbolic || self.numel() == 0) {
-      require_elements(request, self.sym_sizes(), dim.has_value() && !dim->empty());
+      require_elements(request, self.sym_sizes(), !reduces_all(dim), Op::kSignature == Signature::kIndex);
     }
     return Backend::template run<Op>(self, request, input);
   }
@@ -76,15 +88,24 @@ inline KernelChoice choose_kernel(DType input, const Request& request, bool conv
 template <class F>
 auto dispatch_group(DTypeGroup group, F&& f) {
   switch (group) {
-    case DTypeGroup::Float16s: return f.template operator()<DTypeGroup::Float16s>();
-    case DTypeGroup::Float8s: return f.template operator()<DTypeGroup::Float8s>();
-    case DTypeGroup::Floats: return f.template operator()<DTypeGroup::Floats>();
-    case DTypeGroup::Int8s: return f.template operator()<DTypeGroup::Int8s>();
-    case DTypeGroup::Int16s: return f.template operator()<DTypeGroup::Int16s>();
-    case DTypeGroup::Int32s: return f.template operator()<DTypeGroup::Int32s>();
-    case DTypeGroup::Int64s: return f.template operator()<DTypeGroup::Int64s>();
-    case DTypeGroup::Complexes: return f.template operator()<DTypeGroup::Complexes>();
-    case DTypeGroup::Converted: break;
+    case DTypeGroup::Float16s:
+      return f.template operator()<DTypeGroup::Float16s>();
+    case DTypeGroup::Float8s:
+      return f.template operator()<DTypeGroup::Float8s>();
+    case DTypeGroup::Floats:
+      return f.template operator()<DTypeGroup::Floats>();
+    case DTypeGroup::Int8s:
+      return f.template operator()<DTypeGroup::Int8s>();
+    case DTypeGroup::Int16s:
+      return f.template operator()<DTypeGroup::Int16s>();
+    case DTypeGroup::Int32s:
+      return f.template operator()<DTypeGroup::Int32s>();
+    case DTypeGroup::Int64s:
+      return f.template operator()<DTypeGroup::Int64s>();
+    case DTypeGroup::Complexes:
+      return f.template operator()<DTypeGroup::Complexes>();
+    case DTypeGroup::Converted:
+      break;
   }
   return f.template operator()<DTypeGroup::Converted>();
 }

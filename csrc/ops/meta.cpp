@@ -17,6 +17,8 @@ struct MetaBackend {
 
 }  // namespace
 
-void register_meta(torch::Library& library) { register_kernels<MetaBackend>(library); }
+void register_meta(torch::Library& library) {
+  register_kernels<MetaBackend>(library);
+}
 
 }  // namespace gpureduce

@@ -5,43 +5,63 @@
 namespace gpureduce {
 namespace {
 
-// TORCH_CHECK_* with a class chosen by name; every message starts "gpureduce::op(): ".
-std::string at_op(const char* op) { return std::string("gpureduce::") + op + "(): "; }
+// What every message starts with.
+std::string at_op(const char* op) {
+  return std::string("gpureduce::") + op + "(): ";
+}
 
 }  // namespace
 
 std::optional<DType> to_dtype(c10::ScalarType type) {
   switch (type) {
-    case c10::ScalarType::Half: return DType::kFloat16;
-    case c10::ScalarType::BFloat16: return DType::kBFloat16;
-    case c10::ScalarType::Float: return DType::kFloat32;
-    case c10::ScalarType::Double: return DType::kFloat64;
-    case c10::ScalarType::Float8_e4m3fn: return DType::kFloat8E4M3;
-    case c10::ScalarType::Float8_e5m2: return DType::kFloat8E5M2;
-    case c10::ScalarType::Char: return DType::kInt8;
-    case c10::ScalarType::Short: return DType::kInt16;
-    case c10::ScalarType::Int: return DType::kInt32;
-    case c10::ScalarType::Long: return DType::kInt64;
-    case c10::ScalarType::Byte: return DType::kUInt8;
-    case c10::ScalarType::UInt16: return DType::kUInt16;
-    case c10::ScalarType::UInt32: return DType::kUInt32;
-    case c10::ScalarType::UInt64: return DType::kUInt64;
-    case c10::ScalarType::Bool: return DType::kBool;
-    case c10::ScalarType::ComplexFloat: return DType::kComplex64;
-    case c10::ScalarType::ComplexDouble: return DType::kComplex128;
-    default: return std::nullopt;
+    case c10::ScalarType::Half:
+      return DType::kFloat16;
+    case c10::ScalarType::BFloat16:
+      return DType::kBFloat16;
+    case c10::ScalarType::Float:
+      return DType::kFloat32;
+    case c10::ScalarType::Double:
+      return DType::kFloat64;
+    case c10::ScalarType::Float8_e4m3fn:
+      return DType::kFloat8E4M3;
+    case c10::ScalarType::Float8_e5m2:
+      return DType::kFloat8E5M2;
+    case c10::ScalarType::Char:
+      return DType::kInt8;
+    case c10::ScalarType::Short:
+      return DType::kInt16;
+    case c10::ScalarType::Int:
+      return DType::kInt32;
+    case c10::ScalarType::Long:
+      return DType::kInt64;
+    case c10::ScalarType::Byte:
+      return DType::kUInt8;
+    case c10::ScalarType::UInt16:
+      return DType::kUInt16;
+    case c10::ScalarType::UInt32:
+      return DType::kUInt32;
+    case c10::ScalarType::UInt64:
+      return DType::kUInt64;
+    case c10::ScalarType::Bool:
+      return DType::kBool;
+    case c10::ScalarType::ComplexFloat:
+      return DType::kComplex64;
+    case c10::ScalarType::ComplexDouble:
+      return DType::kComplex128;
+    default:
+      return std::nullopt;
   }
 }
 
 DimSet resolve_dims(const char* op, at::OptionalIntArrayRef dims, int64_t num_dims) {
-  TORCH_CHECK(num_dims <= kMaxDims, at_op(op), "self: expected a tensor of at most ", kMaxDims, " dims, got ", num_dims);
+  TORCH_CHECK(num_dims <= kMaxDims, at_op(op), "self: expected a tensor of at most ", kMaxDims, " dims, got ",
+              num_dims);
   if (!dims.has_value() || dims->empty()) return DimSet().set();
   const int64_t range = std::max<int64_t>(num_dims, 1);  // a 0-d tensor takes dim 0 and -1
   DimSet reduced;
   for (const int64_t dim : *dims) {
     TORCH_CHECK_INDEX(-range <= dim && dim < range, at_op(op), "dim: expected a value in the range [", -range, ", ",
-                      range - 1, "] for a tensor of ", num_dims, " dims, got ", dim,
-                      " (Dimension out of range)");
+                      range - 1, "] for a tensor of ", num_dims, " dims, got ", dim, " (Dimension out of range)");
     const int64_t wrapped = dim < 0 ? dim + range : dim;
     TORCH_CHECK(!reduced[wrapped], at_op(op), "dim: expected each dim once, got dim ", wrapped, " more than once in ",
                 *dims);
@@ -52,8 +72,10 @@ DimSet resolve_dims(const char* op, at::OptionalIntArrayRef dims, int64_t num_di
 
 DType require_dtype(const char* op, const at::Tensor& self, bool needs_order) {
   const auto dtype = to_dtype(self.scalar_type());
-  TORCH_CHECK_NOT_IMPLEMENTED(dtype.has_value(), at_op(op), "self: expected a floating point, integer, bool or complex "
-                              "dtype that the library knows, got ", self.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(dtype.has_value(), at_op(op),
+                              "self: expected a floating point, integer, bool or complex "
+                              "dtype that the library knows, got ",
+                              self.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(!needs_order || !is_complex_dtype(*dtype), at_op(op),
                               "self: expected a real dtype, for complex numbers have no order, got ",
                               self.scalar_type());
@@ -64,11 +86,15 @@ DTypes resolve_dtypes(const char* op, c10::ScalarType self, std::optional<c10::S
   const bool integral = c10::isIntegralType(self, /*includeBool=*/true);
   const c10::ScalarType result = dtype.value_or(!mean && integral ? c10::ScalarType::Long : self);
   const auto known = to_dtype(result);
-  TORCH_CHECK(known.has_value(), at_op(op), "dtype: expected a floating point, integer, bool or complex dtype that the "
-              "library knows, got ", result);
+  TORCH_CHECK(known.has_value(), at_op(op),
+              "dtype: expected a floating point, integer, bool or complex dtype that the "
+              "library knows, got ",
+              result);
   if (mean && is_integral_dtype(*known)) {
-    TORCH_CHECK(dtype.has_value(), at_op(op), "self: expected a floating point or complex dtype, or dtype= to compute "
-                "the mean in, got ", self, " and no dtype");
+    TORCH_CHECK(dtype.has_value(), at_op(op),
+                "self: expected a floating point or complex dtype, or dtype= to compute "
+                "the mean in, got ",
+                self, " and no dtype");
     TORCH_CHECK(false, at_op(op), "dtype: expected a floating point or complex dtype, got ", result);
   }
   if (c10::isComplexType(self) && !c10::isComplexType(result) && result != c10::ScalarType::Bool) {
@@ -77,18 +103,15 @@ DTypes resolve_dtypes(const char* op, c10::ScalarType self, std::optional<c10::S
   return {result, result};
 }
 
-void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given) {
-  if (!dim_given) {
-    // With no dim named, nothing may be empty, or there is nothing to choose from.
-    for (const c10::SymInt& size : sizes) {
-      TORCH_CHECK_INDEX(TORCH_GUARD_OR_TRUE(size.sym_ne(0)), at_op(request.op),
-                        "self: expected at least one element where no dim is given, got shape ", sizes);
-    }
-    return;
-  }
+void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, bool is_index) {
   for (size_t d = 0; d < sizes.size(); d++) {
-    TORCH_CHECK_INDEX(!request.reduced[d] || TORCH_GUARD_OR_TRUE(sizes[d].sym_ne(0)), at_op(request.op), "dim: expected dim ",
-                      d, " to have at least one element to reduce, got shape ", sizes);
+    if (!request.reduced[d] || TORCH_GUARD_OR_TRUE(sizes[d].sym_ne(0))) continue;
+    TORCH_CHECK_INDEX(!dim_given, at_op(request.op), "dim: expected dim ", d,
+                      " to have at least one element to reduce, got shape ", sizes);
+    const std::string message =
+        c10::str(at_op(request.op), "self: expected at least one element where no dim is given, got shape ", sizes);
+    TORCH_CHECK_INDEX(!is_index, message);
+    TORCH_CHECK(false, message);
   }
 }
 

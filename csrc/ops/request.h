@@ -55,7 +55,8 @@ c10::SmallVector<Size, c10::kDimVectorStaticSize> result_sizes(c10::ArrayRef<Siz
   return result;
 }
 
-// IndexError where a reduction that has no identity would meet no element. `dim_given`: whether the call named dims.
-void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given);
+// Complains where a reduction that has no identity would meet no element: IndexError, but RuntimeError for a value (and
+// not an index) of the whole tensor, as torch has it.
+void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, bool is_index);
 
 }  // namespace gpureduce

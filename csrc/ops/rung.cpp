@@ -22,8 +22,10 @@ c10::ScalarType accumulator_of(DType dtype) {
 at::Tensor rung_cpu(const at::Tensor& self, c10::string_view name) {
   const RungInput input = check_rung(self, name);
   if (input.rung == Rung::kSum) return sum(self);
-  TORCH_CHECK_VALUE(input.rung == Rung::kSerial, "gpureduce::", kName, "(): rung: expected serial or sum for a CPU "
-                    "tensor, got ", name, ", which is a CUDA kernel");
+  TORCH_CHECK_VALUE(input.rung == Rung::kSerial, "gpureduce::", kName,
+                    "(): rung: expected serial or sum for a CPU "
+                    "tensor, got ",
+                    name, ", which is a CUDA kernel");
   const at::Tensor total = at::empty({}, self.options().dtype(input.accumulator));
   serial_sum(input.dtype, input.elements.const_data_ptr(), input.elements.numel(), total.mutable_data_ptr());
   return total.to(input.result);
@@ -43,7 +45,11 @@ RungInput check_rung(const at::Tensor& self, c10::string_view name) {
           resolve_dtypes(kName, self.scalar_type(), std::nullopt, /*mean=*/false).result};
 }
 
-void register_rung_cpu(torch::Library& library) { library.impl(kName, TORCH_FN(rung_cpu)); }
-void register_rung_meta(torch::Library& library) { library.impl(kName, TORCH_FN(rung_meta)); }
+void register_rung_cpu(torch::Library& library) {
+  library.impl(kName, TORCH_FN(rung_cpu));
+}
+void register_rung_meta(torch::Library& library) {
+  library.impl(kName, TORCH_FN(rung_meta));
+}
 
 }  // namespace gpureduce

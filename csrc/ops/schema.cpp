@@ -15,23 +15,25 @@ constexpr const char* arguments_of(Signature signature) {
   switch (signature) {
     case Signature::kDimsDtype:
       return "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
-    case Signature::kDims: return "(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor";
-    case Signature::kIndex: break;
+    case Signature::kDims:
+      return "(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor";
+    case Signature::kIndex:
+      break;
   }
   return "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor";
 }
 
 template <class F>
 void for_each_op(F f) {
-  [&]<class... Ops>(std::tuple<Ops...>*) {
-    (f(Ops::kName, Ops::kSignature), ...);
-  }(static_cast<Registry*>(nullptr));
-  }
+  [&]<class... Ops>(std::tuple<Ops...>*) { (f(Ops::kName, Ops::kSignature), ...); }(static_cast<Registry*>(nullptr));
+}
 
 // A second copy of the library, from another path, must not take the process down: the first one stays in charge.
 const bool is_first_copy = !c10::Dispatcher::singleton().findSchema({"gpureduce::sum", ""}).has_value();
 
-std::string name_of(const c10::OperatorHandle& op) { return op.schema().name() + "(): "; }
+std::string name_of(const c10::OperatorHandle& op) {
+  return op.schema().name() + "(): ";
+}
 
 void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor& self = (*stack)[stack->size() - op.schema().arguments().size()].toTensor();
@@ -50,7 +52,8 @@ void register_for_all(torch::Library& library) {
 
 #ifndef GPUREDUCE_WITH_CUDA
 void reject_cuda(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, name_of(op), "self: expected a CPU tensor, got a CUDA tensor, and this gpureduce "
+  TORCH_CHECK_NOT_IMPLEMENTED(false, name_of(op),
+                              "self: expected a CPU tensor, got a CUDA tensor, and this gpureduce "
                               "was built without CUDA kernels; build it with GPUREDUCE_CUDA=ON");
 }
 #endif
@@ -91,9 +94,7 @@ TORCH_LIBRARY_IMPL(gpureduce, CUDA, library) {
 // No derivatives: a forward works on a tensor that requires grad, a backward says that there is none.
 TORCH_LIBRARY_IMPL(gpureduce, Autograd, library) {
   if (!is_first_copy) return;
-  const auto add = [&](const char* name) {
-    library.impl(name, torch::autograd::autogradNotImplementedFallback());
-  };
+  const auto add = [&](const char* name) { library.impl(name, torch::autograd::autogradNotImplementedFallback()); };
   for_each_op([&](const char* name, Signature) { add(name); });
   add("sum_rung");
 }
@@ -104,10 +105,10 @@ namespace {
 const std::vector<torch::Library> rejecting_libraries = [] {
   std::vector<torch::Library> libraries;
   if (!is_first_copy) return libraries;
-  for (const auto key : {c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCUDA, c10::DispatchKey::SparseCsrCPU,
-                         c10::DispatchKey::SparseCsrCUDA, c10::DispatchKey::QuantizedCPU,
-                         c10::DispatchKey::QuantizedCUDA, c10::DispatchKey::NestedTensorCPU,
-                         c10::DispatchKey::NestedTensorCUDA, c10::DispatchKey::MkldnnCPU}) {
+  for (const auto key :
+       {c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCUDA, c10::DispatchKey::SparseCsrCPU,
+        c10::DispatchKey::SparseCsrCUDA, c10::DispatchKey::QuantizedCPU, c10::DispatchKey::QuantizedCUDA,
+        c10::DispatchKey::NestedTensorCPU, c10::DispatchKey::NestedTensorCUDA, c10::DispatchKey::MkldnnCPU}) {
     libraries.emplace_back(torch::Library::IMPL, "gpureduce", key, __FILE__, __LINE__);
     register_for_all<reject_layout>(libraries.back());
   }

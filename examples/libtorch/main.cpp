@@ -15,11 +15,9 @@ namespace {
 
 bool report(const std::string& name, const at::Tensor& ours, const at::Tensor& torchs) {
   const bool same = ours.sizes() == torchs.sizes() && ours.scalar_type() == torchs.scalar_type() &&
-                    ours.device() == torchs.device() &&
-                    at::allclose(ours, torchs, /*rtol=*/1e-5, /*atol=*/1e-5);
-  std::cout << (same ? "ok       " : "DIFFERENT ") << name << ": gpureduce "
-            << ours.flatten()[0].item() << ", torch " << torchs.flatten()[0].item() << ", shape "
-            << ours.sizes() << "\n";
+                    ours.device() == torchs.device() && at::allclose(ours, torchs, /*rtol=*/1e-5, /*atol=*/1e-5);
+  std::cout << (same ? "ok       " : "DIFFERENT ") << name << ": gpureduce " << ours.flatten()[0].item() << ", torch "
+            << torchs.flatten()[0].item() << ", shape " << ours.sizes() << "\n";
   return same;
 }
 
@@ -31,12 +29,11 @@ bool run(const at::Device& device) {
   // As C++ functions.
   good &= report("sum(values)", gpureduce::sum(values), values.sum());
   good &= report("sum(values, {0})", gpureduce::sum(values, at::IntArrayRef({0})), values.sum(0));
-  good &= report("sum(values, {1}, keepdim, double)",
-                 gpureduce::sum(values, at::IntArrayRef({1}), true, at::kDouble),
+  good &= report("sum(values, {1}, keepdim, double)", gpureduce::sum(values, at::IntArrayRef({1}), true, at::kDouble),
                  values.sum(at::IntArrayRef({1}), true, at::kDouble));
   good &= report("mean(values)", gpureduce::mean(values), values.mean());
-  good &= report("amax(values, {-1})", gpureduce::amax(values, at::IntArrayRef({-1})),
-                 values.amax(at::IntArrayRef({-1})));
+  good &=
+      report("amax(values, {-1})", gpureduce::amax(values, at::IntArrayRef({-1})), values.amax(at::IntArrayRef({-1})));
   good &= report("argmax(values)", gpureduce::argmax(values), values.argmax());
   good &= report("argmax(values, 0)", gpureduce::argmax(values, 0), values.argmax(0));
 
@@ -48,12 +45,9 @@ bool run(const at::Device& device) {
   good &= same_bits;
 
   // By name, through the dispatcher.
-  using Sum =
-      at::Tensor(const at::Tensor&, at::OptionalIntArrayRef, bool, std::optional<at::ScalarType>);
-  const auto sum =
-      c10::Dispatcher::singleton().findSchemaOrThrow("gpureduce::sum", "").typed<Sum>();
-  good &= report("dispatcher: gpureduce::sum", sum.call(values, std::nullopt, false, std::nullopt),
-                 values.sum());
+  using Sum = at::Tensor(const at::Tensor&, at::OptionalIntArrayRef, bool, std::optional<at::ScalarType>);
+  const auto sum = c10::Dispatcher::singleton().findSchemaOrThrow("gpureduce::sum", "").typed<Sum>();
+  good &= report("dispatcher: gpureduce::sum", sum.call(values, std::nullopt, false, std::nullopt), values.sum());
   return good;
 }
 

@@ -8,8 +8,8 @@
 // function, and on nothing else, so that the same values give the same bits on every run, device, batch size, alignment
 // and layout, on GPU and CPU (docs/order.md).
 //
-// `dim`: the dims to reduce, negative ones from the end; none or an empty list reduces all. `keepdim`: reduced dims stay
-// with size 1. c10::IndexError: no such dim. c10::Error: the same dim twice, more than 64 dims.
+// `dim`: the dims to reduce, negative ones from the end; none or an empty list reduces all. `keepdim`: reduced dims
+// stay with size 1. c10::IndexError: no such dim. c10::Error: the same dim twice, more than 64 dims.
 // c10::NotImplementedError: a dtype or layout without meaning for the function.
 #pragma once
 
@@ -47,7 +47,8 @@ GPUREDUCE_API at::Tensor amax(const at::Tensor& self, at::OptionalIntArrayRef di
 // int64 position of the largest element along `dim`, or in the row-major order of the whole tensor. Of equal elements
 // (-0 and +0 are equal) the lowest position, and that of the first NaN if there is one.
 // c10::IndexError: a reduced dim has no element.
-GPUREDUCE_API at::Tensor argmax(const at::Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false);
+GPUREDUCE_API at::Tensor argmax(const at::Tensor& self, std::optional<int64_t> dim = std::nullopt,
+                                bool keepdim = false);
 
 // Sum of all elements (real dtypes) by one rung of the teaching ladder: "serial", "v1", "v2", "v3_warp", "v3" or "sum"
 // (docs/ladder.md). c10::ValueError: no such rung, or one that has no kernel for the tensor's device.

@@ -71,11 +71,13 @@ void check_launch(cudaError_t error, const char* op, c10::DeviceIndex device) {
     TORCH_CHECK(false, at, "this gpureduce has no kernels for ", properties->name, " (compute capability ", arch,
                 "); rebuild it with TORCH_CUDA_ARCH_LIST=", arch);
   }
-  TORCH_CHECK_WITH(OutOfMemoryError, error != cudaErrorMemoryAllocation, at, "no memory left on cuda:",
-                   static_cast<int>(device), " for the workspace");
+  TORCH_CHECK_WITH(OutOfMemoryError, error != cudaErrorMemoryAllocation, at,
+                   "no memory left on cuda:", static_cast<int>(device), " for the workspace");
   TORCH_CHECK(false, at, "CUDA error: ", cudaGetErrorString(error));
 }
 
-void register_cuda(torch::Library& library) { register_kernels<CudaBackend>(library); }
+void register_cuda(torch::Library& library) {
+  register_kernels<CudaBackend>(library);
+}
 
 }  // namespace gpureduce

@@ -29,6 +29,8 @@ at::Tensor rung_cuda(const at::Tensor& self, c10::string_view name) {
 
 }  // namespace
 
-void register_rung_cuda(torch::Library& library) { library.impl("sum_rung", TORCH_FN(rung_cuda)); }
+void register_rung_cuda(torch::Library& library) {
+  library.impl("sum_rung", TORCH_FN(rung_cuda));
+}
 
 }  // namespace gpureduce

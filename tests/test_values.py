@@ -1,0 +1,331 @@
+"""Any view, dtype and dims against references in which no order of combination enters."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import references
+import torch
+from dtypes import (
+    ALL,
+    COMPLEX,
+    DTYPES_OF,
+    FLOATS,
+    HALF,
+    INTEGERS,
+    OPS,
+    UNSIGNED,
+    is_inexact,
+    name,
+    result_dtype,
+    to_dtype,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy_walk import Dims, result_shape
+from tensors import DEVICES, assert_same_bits, generator, some_numbers
+from views import View, dims, one_dim, views
+
+ops = torch.ops.gpureduce
+
+
+def assert_like_torch(
+    op: str, got: torch.Tensor, view: View, t: torch.Tensor, **call: object
+) -> None:
+    """Shape, strides and dtype as torch gives them for this geometry, and memory of its own."""
+    # float32 in the same geometry: torch does not reduce each of the dtypes.
+    stand_in = view.like(torch.float32, str(t.device))
+    try:
+        want = getattr(torch, op)(stand_in, **call)
+    except (IndexError, RuntimeError):
+        # Reported where the op was called; what torch says to such calls is in test_errors.py.
+        raise AssertionError(f"torch.{op} refuses {call}, gpureduce does not") from None
+    assert got.shape == want.shape
+    assert got.stride() == want.stride()
+    assert got.is_contiguous()
+    assert got.device == t.device
+    if t.numel() and got.numel():
+        assert got.untyped_storage().data_ptr() != t.untyped_storage().data_ptr()
+
+
+def targets(source: torch.dtype) -> st.SearchStrategy[torch.dtype | None]:
+    """None, or a dtype to convert to. A float that an integer dtype cannot hold converts to
+    anything, so only to wide, signed ones.
+    """
+    if is_inexact(source):
+        return st.none() | st.sampled_from([*FLOATS, *COMPLEX, torch.int32, torch.int64])
+    return st.none() | st.sampled_from(ALL)
+
+
+def holds_every_value(view: View, dtype: torch.dtype | None) -> bool:
+    """Whether the conversion of this view's elements is defined."""
+    return not (view.special and is_inexact(view.dtype) and dtype and not is_inexact(dtype))
+
+
+@pytest.mark.parametrize("op", ["sum", "mean"])
+@pytest.mark.parametrize("dtype", ALL, ids=name)
+@given(data=st.data())
+def test_sums_and_means(op: str, dtype: torch.dtype, data: st.DataObject) -> None:
+    view = data.draw(views(dtype))
+    dim = data.draw(dims(len(view.sizes)))
+    keepdim = data.draw(st.booleans())
+    asked = data.draw(targets(dtype))
+    if op == "mean" and not is_inexact(asked or dtype):
+        asked = torch.float32
+    if not holds_every_value(view, asked):
+        asked = None if is_inexact(dtype) else torch.float64
+    for device in DEVICES:
+        t = view.build(device)
+        before = t.clone()
+        got = getattr(ops, op)(t, dim, keepdim, dtype=asked)
+        assert got.dtype == result_dtype(op, dtype, asked)
+        assert_like_torch(op, got, view, t, dim=dim, keepdim=keepdim)
+        if is_inexact(got.dtype):
+            references.sum_interval(op, t, dim, keepdim, asked).check(got)
+        else:
+            assert_same_bits(got, references.integer_sum(t, dim, keepdim, asked))
+        assert_same_bits(t.clone(), before)
+
+
+def assert_equal_numbers(got: torch.Tensor, want: torch.Tensor) -> None:
+    """Equal values, NaN equal to NaN and -0.0 to 0.0."""
+    assert got.shape == want.shape
+    assert got.dtype == want.dtype
+    got, want = (references.logical(t.cpu()) for t in (got, want))
+    if got.dtype.is_floating_point:
+        got, want = got.double(), want.double()
+    assert (
+        torch.equal(got.nan_to_num(7e300), want.nan_to_num(7e300))
+        if got.dtype == (torch.float64)
+        else torch.equal(got, want)
+    )
+
+
+def assume_reducible(view: View, dim: Dims) -> bool:
+    """Whether each result has an element to choose."""
+    if dim is None or dim == []:
+        return 0 not in view.sizes
+    chosen = [dim] if isinstance(dim, int) else list(dim)
+    return not view.sizes or all(view.sizes[d] > 0 for d in chosen)
+
+
+@pytest.mark.parametrize("dtype", DTYPES_OF["amax"], ids=name)
+@given(data=st.data())
+def test_amax(dtype: torch.dtype, data: st.DataObject) -> None:
+    view = data.draw(views(dtype))
+    dim = data.draw(dims(len(view.sizes)).filter(lambda d: assume_reducible(view, d)))
+    keepdim = data.draw(st.booleans())
+    for device in DEVICES:
+        t = view.build(device)
+        got = ops.amax(t, dim, keepdim)
+        assert_like_torch("amax", got, view, t, dim=[] if dim is None else dim, keepdim=keepdim)
+        assert_equal_numbers(got, references.amax(t, dim, keepdim))
+
+
+@pytest.mark.parametrize("dtype", DTYPES_OF["argmax"], ids=name)
+@given(data=st.data())
+def test_argmax(dtype: torch.dtype, data: st.DataObject) -> None:
+    view = data.draw(views(dtype))
+    dim = data.draw(one_dim(len(view.sizes)))
+    keepdim = data.draw(st.booleans())
+    if not assume_reducible(view, dim):
+        view = View(dtype, tuple(max(1, n) for n in view.sizes), view.strides, view.offset, 1, True)
+    for device in DEVICES:
+        t = view.build(device)
+        got = ops.argmax(t, dim, keepdim)
+        assert_like_torch("argmax", got, view, t, dim=dim, keepdim=keepdim)
+        assert_same_bits(got, references.argmax(t, dim, keepdim))
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=name)
+@pytest.mark.parametrize("op", OPS)
+def test_result_dtypes_are_torchs(op: str, dtype: torch.dtype, device: str) -> None:
+    """And where torch has none, that of the neighbouring dtypes."""
+    t = torch.ones(3).to(dtype).to(device)
+    for asked in (None, *ALL):
+        call = {} if asked is None or op in ("amax", "argmax") else {"dtype": asked}
+        try:
+            want = getattr(torch, op)(t.cpu(), **call).dtype
+        except NotImplementedError:
+            want = result_dtype(op, dtype, asked)
+        except RuntimeError:  # a mean in integers, an order of complex numbers: test_errors.py
+            continue
+        if op == "amax" and dtype.is_complex:
+            continue
+        assert getattr(ops, op)(t, **call).dtype == want
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_a_0d_tensor_has_dims_0_and_minus_1(op: str, device: str) -> None:
+    t = torch.tensor(-2.5, device=device)
+    for dim in (None, 0, -1):
+        got = getattr(ops, op)(t, dim)
+        assert got.shape == ()
+        assert got.item() == (0 if op == "argmax" else -2.5)
+        assert got.data_ptr() != t.data_ptr()
+    if op != "argmax":
+        for dim_list in ([], [0], [-1]):
+            assert getattr(ops, op)(t, dim_list).item() == -2.5
+
+
+@pytest.mark.parametrize("op", ["sum", "amax"])
+@pytest.mark.parametrize("shape", [(1,), (3, 1, 2), (5, 1), (1, 1, 1)])
+def test_where_nothing_is_reduced_the_result_is_a_copy(
+    op: str, shape: tuple[int, ...], device: str
+) -> None:
+    t = torch.arange(1.0, 1 + math.prod(shape), device=device).reshape(shape)
+    dim = shape.index(1)
+    got = getattr(ops, op)(t, dim, True)
+    assert torch.equal(got, t)
+    got += 1
+    assert torch.equal(t.flatten(), torch.arange(1.0, 1 + t.numel(), device=device))
+
+
+def every_value(dtype: torch.dtype) -> torch.Tensor:
+    """Each value of a dtype of one or two bytes."""
+    if dtype.itemsize == 1:
+        return torch.arange(256).to(torch.uint8).view(dtype)
+    return torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype)
+
+
+def telling_values(dtype: torch.dtype) -> torch.Tensor:
+    """Values on either side of where narrower dtypes round, overflow and underflow; ties too."""
+    if not is_inexact(dtype):
+        info = torch.iinfo(dtype)
+        values = {0, 1, 2, 3, info.min, info.max, info.max - 1, info.min + 1}
+        for k in range(1, info.bits):
+            values |= {
+                v
+                for d in (-1, 0, 1)
+                for s in (1, -1)
+                if info.min <= (v := s * 2**k + d) <= info.max
+            }
+        return (
+            torch.tensor(sorted(values), dtype=dtype)
+            if dtype != torch.uint64
+            else (
+                torch.tensor([v - 2**64 if v >= 2**63 else v for v in sorted(values)]).view(dtype)
+            )
+        )
+    values = [0.0, -0.0, math.inf, -math.inf, math.nan]
+    steps = [2.0**-k for k in (2, 3, 4, 7, 8, 9, 10, 11, 12, 23, 24, 25, 30, 40, 52)]
+    for exponent in (*range(-30, 20), -150, -149, -140, -133, -127, -126, 100, 127, 128):
+        power = 2.0**exponent
+        for step in (0.0, *steps):
+            for finer in (0.0, 2.0**-45, -(2.0**-45)):
+                values += [power * (1 + step + finer), -power * (1 + step + finer)]
+    values += [
+        v * (1 + d)
+        for v in (57344.0, 61440.0, 65504.0, 65520.0, 448.0, 464.0, 480.0)
+        for d in (0.0, 2.0**-22, -(2.0**-22), 2.0**-50, -(2.0**-50))
+    ]
+    real = torch.tensor(values, dtype=torch.float64)
+    return torch.complex(real, -real.flip(0)).to(dtype) if dtype.is_complex else real.to(dtype)
+
+
+NARROW = [*(d for d in FLOATS if d.itemsize <= 2), torch.int8, torch.uint8, torch.int16]
+
+
+@pytest.mark.parametrize("target", [*FLOATS, *COMPLEX], ids=name)
+@pytest.mark.parametrize("source", [d for d in ALL if d != torch.bool], ids=name)
+def test_elements_convert_as_torch_converts_them(
+    source: torch.dtype, target: torch.dtype, device: str
+) -> None:
+    """The sum of one value is that value converted; that of -0.0 is 0.0."""
+    values = every_value(source) if source in NARROW else telling_values(source)
+    want = to_dtype(values, target)
+    if target.is_complex:
+        want = torch.complex(want.real + 0.0, want.imag + 0.0)
+    else:
+        want = torch.where(to_dtype(want, torch.float64) == 0, 0.0, want.double()).to(target)
+    got = ops.sum(values.to(device).unsqueeze(1), 1, dtype=target)
+    assert_same_bits(got, want)
+    got = ops.sum(values.to(device).unsqueeze(0), 0, dtype=target)
+    assert_same_bits(got, want)
+
+
+@pytest.mark.parametrize("dtype", [d for d in FLOATS if d.itemsize <= 2], ids=name)
+def test_results_are_rounded_to_nearest_even_once(dtype: torch.dtype, device: str) -> None:
+    """Of two values the accumulated sum has all the bits that decide."""
+    values = every_value(dtype)
+    if dtype in HALF:
+        rng = generator("pairs", name(dtype))
+        picks = torch.from_numpy(rng.integers(0, len(values), (200_000, 2)))
+    else:
+        picks = torch.cartesian_prod(torch.arange(256), torch.arange(256))
+    pairs = values.view(torch.uint8 if dtype.itemsize == 1 else torch.int16)[picks].view(dtype)
+    total = pairs.float().numpy()
+    want = torch.from_numpy(total[:, 0] + total[:, 1]).to(dtype)
+    assert_same_bits(ops.sum(pairs.to(device), 1), want)
+    assert_same_bits(
+        ops.mean(pairs.to(device), 1), ((pairs[:, 0].float() + pairs[:, 1].float()) / 2).to(dtype)
+    )
+
+
+@pytest.mark.parametrize("dtype", [d for d in INTEGERS if d != torch.bool], ids=name)
+@pytest.mark.parametrize("n", [1, 3, 64, 1000, 70001])
+def test_integers_are_exact_and_wrap(dtype: torch.dtype, n: int, device: str) -> None:
+    rng = generator("integers", name(dtype), n)
+    values = some_numbers(rng, (3, n), dtype, 0, 0)
+    values[0] = torch.iinfo(dtype).max
+    for t, dim in ((values.to(device), 1), (values.t().contiguous().to(device), 0)):
+        total = [sum(row) for row in values.tolist()]
+        signed = [(v + 2**63) % 2**64 - 2**63 for v in total]
+        assert ops.sum(t, dim).tolist() == signed
+        small = torch.tensor([(v + 2**7) % 2**8 - 2**7 for v in total], dtype=torch.int8)
+        assert_same_bits(ops.sum(t, dim, dtype=torch.int8), small)
+        if dtype in UNSIGNED:
+            top = [v % 2**64 for v in total]
+            assert ops.sum(t, dim, dtype=torch.uint64).tolist() == top
+
+
+@pytest.mark.parametrize("n", [1, 2, 17, 300, 4097, 70001])
+def test_counting_in_bool(n: int, device: str) -> None:
+    for t in (torch.zeros(n), torch.ones(n), torch.arange(n) == n - 1):
+        asked = ops.sum(t.to(device), dtype=torch.bool)
+        assert asked.dtype == torch.bool
+        assert bool(asked) == bool(t.any())
+        assert ops.sum((t != 0).to(device)).item() == int((t != 0).sum())
+
+
+@pytest.mark.parametrize("dtype", DTYPES_OF["argmax"], ids=name)
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 33, 1000, 4097, 70001])
+def test_the_maximum_may_be_anywhere(dtype: torch.dtype, n: int, device: str) -> None:
+    """At each of many places, alone and twice."""
+    low, high = (0, 1) if dtype == torch.bool or dtype in UNSIGNED else (-3, 2)
+    places = sorted({0, n - 1, n // 2, *generator("places", n).integers(0, n, 20).tolist()})
+    rows = torch.full((len(places), n), float(low))
+    for row, place in enumerate(places):
+        rows[row, place] = high
+        rows[row, max(place, n - 2)] = high
+    for t, dim in ((rows, 1), (rows.t().contiguous(), 0)):
+        t = t.to(dtype).to(device)
+        assert ops.argmax(t, dim).tolist() == places
+        assert ops.amax(t, dim).float().tolist() == [float(high)] * len(places)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_conj_and_neg_views(op: str, device: str) -> None:
+    """They stand for other values than those in memory."""
+    values = some_numbers(generator("conj"), (7, 33), torch.complex64, -2, 2).to(device)
+    negated = values.conj().imag
+    assert negated.is_neg()
+    for dim in (None, 0, 1):
+        got = getattr(ops, op)(negated, dim)
+        assert_same_bits(got, getattr(ops, op)(negated.resolve_neg(), dim))
+        if op in ("sum", "mean"):
+            assert values.conj().is_conj()
+            got = getattr(ops, op)(values.conj(), dim)
+            assert_same_bits(got, getattr(ops, op)(values, dim).conj().resolve_conj())
+            got = getattr(ops, op)(torch._neg_view(values.conj()), dim)
+            assert_same_bits(got, getattr(ops, op)(-values.conj().resolve_conj(), dim))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_shape_of_every_dim_and_keepdim(op: str, device: str) -> None:
+    t = torch.arange(120.0, device=device).reshape(2, 3, 4, 5)
+    for keepdim in (False, True):
+        for dim in (None, *range(-4, 4)):
+            got = getattr(ops, op)(t, dim, keepdim)
+            assert list(got.shape) == result_shape(t.shape, dim, keepdim)
