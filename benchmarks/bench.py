@@ -15,8 +15,8 @@ medians, and as spread the distance between the quartiles.
 
 The read ceiling, of which each case's GB/s are a share, is what the fastest of torch.sum,
 torch.amax, gpureduce.sum and gpureduce.amax reach in this run on 1 GiB of float32 (256 MiB on a
-CPU), or the fastest case on cold data, should one be faster. GB/s count the bytes that have to be
-read and written.
+CPU), or the fastest case on cold data, whosever it is, should one be faster. GB/s count the bytes
+that have to be read and written.
 
 A case is tied when the medians are within 3 % of each other or the ranges between the quartiles
 overlap; else it is won or lost.
@@ -68,10 +68,14 @@ class Entry:
     def failed(self) -> bool:
         return OURS in self.missing or self.verdict is None or self.verdict.wrong
 
+    def speed(self, who: str) -> float | None:
+        """GB/s."""
+        t = self.timings.get(who)
+        return self.case.bytes_moved / (t.median_us * 1e3) if t else None
+
     @property
     def gb_per_s(self) -> float | None:
-        ours = self.timings.get(OURS)
-        return self.case.bytes_moved / (ours.median_us * 1e3) if ours else None
+        return self.speed(OURS)
 
     @property
     def ratio(self) -> float | None:
@@ -226,7 +230,9 @@ def fill_shares(
             for e in entries
             if e.threads == threads and e.gb_per_s and timing.is_cold(e.case.input_bytes)
         ]
-        candidates = speeds | {e.name: e.gb_per_s for e in cold if e.gb_per_s}
+        candidates = speeds | {
+            f"{who} {e.name}": e.speed(who) or 0.0 for e in cold for who in e.timings
+        }
         way = max(candidates, key=lambda name: candidates[name])
         for entry in cold:
             entry.share = (entry.gb_per_s or 0.0) / candidates[way]
@@ -394,7 +400,7 @@ def draw(path: Path, env: dict[str, Any], entries: list[Entry], ceiling: float) 
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5.5), layout="constrained")
     for who, style in ((OURS, "o-"), (TORCH, "s--")):
         line = [
-            (e.case.input_bytes, e.case.bytes_moved / (e.timings[who].median_us * 1e3))
+            (e.case.input_bytes, e.speed(who))
             for e in shown
             if (e.case.group, e.case.op, e.case.dtype) == ("sizes", "sum", "float32")
             and who in e.timings

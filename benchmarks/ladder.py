@@ -107,8 +107,7 @@ def measure_size(
             samplers[rung] = timing.device_sampler(calls, device)
     timings = timing.interleave(samplers, budget)
     if log2 <= MAX_LOG2_SERIAL:
-        # Not in turn with the others: a busy CPU thread would disturb neither a GPU's kernels nor
-        # be disturbed, but its samples would make the GPU idle and lower its clock.
+        # Not in turn with the others: during its samples a GPU would be idle and lower its clock.
         on_cpu = x.cpu()
         if right(SERIAL, on_cpu):
             calls = [functools.partial(function_of(SERIAL), on_cpu)]
@@ -140,7 +139,7 @@ def sizes(args: argparse.Namespace, device: str) -> list[int]:
 
 
 def speed(case: dict[str, Any], rung: str) -> float | None:
-    """GB/s"""
+    """GB/s of a rung, or of torch."""
     t = case["timings"].get(rung)
     return case["bytes"] / (t["median_us"] * 1e3) if t else None
 

@@ -64,7 +64,9 @@ SIZES = st.sampled_from([0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64, 70, 130, 
 def views(draw: st.DrawFn, dtype: torch.dtype, special: bool = True) -> View:
     sizes: list[int] = []
     for size in draw(st.lists(SIZES, max_size=5)):
-        sizes.append(size if math.prod(sizes) * size <= MOST_ELEMENTS else 1)
+        # A size of 0 counts as 1: there may be as many results as the other sizes make.
+        others = math.prod(max(1, n) for n in sizes)
+        sizes.append(size if others * size <= MOST_ELEMENTS else 1)
     strides = [0] * len(sizes)
     if draw(st.booleans()):
         # As it lies in memory after transposing, stepping, slicing and expanding a dense tensor.

@@ -81,7 +81,9 @@ inline constexpr SmallFloatFormat kHalfFormat{10, 15, 16, 0x47800000u, 0x7c00u, 
 inline constexpr SmallFloatFormat kE4M3Format{3, 7, 24, 0x43f00000u, 0x7fu, 0x7fu};
 inline constexpr SmallFloatFormat kE5M2Format{2, 15, 24, 0x47800000u, 0x7cu, 0x7fu};
 
-constexpr uint32_t round_to(const SmallFloatFormat& format, float x) {
+// The format is a template argument and not a reference: a GPU cannot read a host constant through one.
+template <SmallFloatFormat format>
+constexpr uint32_t round_to(float x) {
   const uint32_t all = std::bit_cast<uint32_t>(x), magnitude = all & 0x7fffffffu;
   const uint32_t sign = (all >> 31 << 31) >> format.sign_shift;
   if (magnitude > 0x7f800000u) return sign | format.nan;
@@ -142,11 +144,11 @@ constexpr To convert(From from) {
   } else if constexpr (std::is_same_v<To, BFloat16>) {
     return {round_to_bfloat16(static_cast<float>(from))};
   } else if constexpr (std::is_same_v<To, Half>) {
-    return {static_cast<uint16_t>(round_to(kHalfFormat, static_cast<float>(from)))};
+    return {static_cast<uint16_t>(round_to<kHalfFormat>(static_cast<float>(from)))};
   } else if constexpr (std::is_same_v<To, Float8E4M3>) {
-    return {static_cast<uint8_t>(round_to(kE4M3Format, static_cast<float>(from)))};
+    return {static_cast<uint8_t>(round_to<kE4M3Format>(static_cast<float>(from)))};
   } else if constexpr (std::is_same_v<To, Float8E5M2>) {
-    return {static_cast<uint8_t>(round_to(kE5M2Format, static_cast<float>(from)))};
+    return {static_cast<uint8_t>(round_to<kE5M2Format>(static_cast<float>(from)))};
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     if constexpr (std::is_same_v<To, uint64_t>) return to_uint64(from);
     return static_cast<To>(to_int64(from));

@@ -1,6 +1,7 @@
 #include "core/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/policy.h"
 
@@ -18,7 +19,7 @@ bool is_rows(const Problem& problem) {
          problem.kept.count <= 1 && (problem.kept.count == 0 || problem.kept[0].place == 1);
 }
 
-void plan_rows(const Problem& problem, const DeviceLimits& limits, Plan& plan) {
+void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
   const int64_t vector = kVectorBytes / problem.element_bytes;
   const int64_t rows = problem.num_outputs, leaves = plan.order.num_leaves;
   plan.row_stride = problem.kept.count == 0 ? 0 : problem.kept[0].stride;
@@ -36,6 +37,8 @@ void plan_rows(const Problem& problem, const DeviceLimits& limits, Plan& plan) {
   }
   plan.family = Family::kRowsBlock;
   plan.threads = std::max(kWarp, plan.threads_per_row);
+  const int64_t leaf_vectors = std::min(plan.order.leaf_elements, problem.length) / vector;
+  if (!traits.ordered && leaf_vectors >= policy::kThreads * policy::kVectorsPerFreeThread) plan.threads = policy::kThreads;
   if (rows < policy::kWholeRowsPerSm * limits.num_sms) {
     const int64_t share = rows * leaves / (policy::kLeafBlocksPerSm * limits.num_sms);
     plan.splits = static_cast<int>(ceil_div(leaves, std::clamp<int64_t>(share, 1, leaves)));
@@ -43,7 +46,12 @@ void plan_rows(const Problem& problem, const DeviceLimits& limits, Plan& plan) {
   plan.leaves_per_split = static_cast<int>(ceil_div(leaves, plan.splits));
   plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
   plan.num_items = rows * plan.splits;
-  if (plan.splits > 1) plan.num_counters = rows;
+  plan.cluster = plan.splits > 1 && plan.splits <= limits.max_cluster && plan.leaves_per_split == 1 &&
+                 plan.num_items <= limits.num_sms;
+  if (plan.splits > 1 && !plan.cluster) {
+    plan.num_counters = rows;
+    plan.partial_bytes = static_cast<size_t>(rows * leaves * traits.value_bytes);
+  }
 }
 
 // The widest vector of neighbouring outputs that every position offers at an aligned address.
@@ -63,16 +71,34 @@ int tile_vector(const Problem& problem, const KernelTraits& traits, uint64_t add
   return vector;
 }
 
+// Columns too narrow for a vector, in rows without gaps: as many rows as fill whole vectors become one.
+void join_narrow_rows(const Problem& problem, const KernelTraits& traits, uint64_t address, Plan& plan) {
+  if (problem.kept.count != 1 || problem.reduced.count != 1 || !traits.reads_rows) return;
+  Axis &columns = plan.kept.axes[0], &rows = plan.reduced.axes[0];
+  const int64_t vector = traits.tile_vector, joined = vector / std::gcd(columns.size, vector);
+  if (columns.stride != 1 || columns.place != 1 || rows.stride != columns.size || rows.place != 1) return;
+  if (traits.indexed || columns.size * joined > policy::kThreads / 2 * vector || rows.size % joined != 0) return;
+  if (plan.order.lanes % joined != 0 || address % (vector * problem.element_bytes) != 0) return;
+  plan.rows_of_unit = static_cast<int>(joined);
+  plan.vector = static_cast<int>(vector);
+  columns.size *= joined;
+  rows.size /= joined;
+  rows.stride *= joined;
+}
+
 // What follows from a tile's units and lanes: the split over blocks and the shared memory.
 void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_blocks, Plan& plan) {
-  const int64_t lanes = plan.order.lanes;
+  const int64_t lanes = plan.order.lanes / plan.rows_of_unit;
   plan.threads = static_cast<int>(ceil_div(plan.units * plan.lanes, kWarp)) * kWarp;
   plan.num_tiles = ceil_div(plan.num_units, plan.units);
   plan.lane_splits = 1;
   plan.leaves_per_split = static_cast<int>(leaves);
   if (plan.num_tiles < wanted_blocks) {
     const int64_t spare = std::min<int64_t>(wanted_blocks / (plan.num_tiles * leaves), policy::kMaxLaneSplits);
-    plan.lane_splits = static_cast<int>(std::min(floor_power_of_two(spare), lanes / plan.lanes));
+    // The rows of a unit fold after the lanes that blocks share, so these may not be split.
+    if (plan.rows_of_unit == 1) {
+      plan.lane_splits = static_cast<int>(std::min(floor_power_of_two(spare), lanes / plan.lanes));
+    }
     const int64_t splits = std::min(leaves, ceil_div(wanted_blocks, plan.num_tiles));
     plan.leaves_per_split = plan.lane_splits > 1 ? 1 : static_cast<int>(ceil_div(leaves, splits));
   }
@@ -93,22 +119,28 @@ void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_bloc
 void plan_tiles(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
                 Plan& plan) {
   plan.family = Family::kTiles;
+  plan.kept = problem.kept;
+  plan.reduced = problem.reduced;
   plan.vector = tile_vector(problem, traits, address);
-  plan.num_units = problem.num_outputs / plan.vector;
+  if (plan.vector == 1) join_narrow_rows(problem, traits, address, plan);
+  plan.num_units = problem.num_outputs * plan.rows_of_unit / plan.vector;
   plan.one_round = problem.length <= plan.order.lanes;
-  const int64_t lanes = plan.order.lanes, leaves = plan.order.num_leaves;
+  const int64_t lanes = plan.order.lanes / plan.rows_of_unit, leaves = plan.order.num_leaves;
   const int unit_bytes = plan.vector * problem.element_bytes;
   const int64_t all_bytes = problem.num_outputs * problem.length * problem.element_bytes;
   const int64_t wanted_blocks =
       std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1, policy::kBlocksPerSm * limits.num_sms);
-  plan.lanes_first = problem.reduced.count > 0 && problem.kept.count > 0 &&
+  plan.lanes_first = plan.rows_of_unit == 1 && problem.reduced.count > 0 && problem.kept.count > 0 &&
                      problem.reduced.innermost().stride < problem.kept.innermost().stride;
   if (problem.kept.count == 0) plan.lanes_first = true;
 
-  if (plan.lanes_first) {
+  if (plan.rows_of_unit > 1) {
+    plan.units = static_cast<int>(plan.num_units);  // a tile must hold the whole row
+    plan.lanes = static_cast<int>(std::min(lanes, floor_power_of_two(policy::kThreads / plan.units)));
+  } else if (plan.lanes_first) {
     plan.lanes = static_cast<int>(std::min<int64_t>(lanes, policy::kThreads));
     plan.units = static_cast<int>(std::min<int64_t>(policy::kThreads / plan.lanes, plan.num_units));
-  } else if (lanes <= policy::kMaxLanesOfOneThread && plan.num_units >= policy::kThreads * wanted_blocks) {
+  } else if (lanes <= policy::kMaxLanesOfOneThread && plan.num_units >= policy::kMinThreadsPerSm * limits.num_sms) {
     plan.units = policy::kThreads;
   } else {
     int64_t units = std::clamp(policy::kTileRowBytes / unit_bytes, 1, policy::kThreads);
@@ -119,7 +151,7 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
     plan.lanes = static_cast<int>(std::min(lanes, floor_power_of_two(policy::kThreads / plan.units)));
   }
   split_tiles(traits, leaves, wanted_blocks, plan);
-  while (plan.shared_bytes > policy::kMaxTileSharedBytes && !plan.lanes_first && plan.units > 1 &&
+  while (plan.shared_bytes > policy::kMaxTileSharedBytes && !plan.lanes_first && plan.rows_of_unit == 1 && plan.units > 1 &&
          2 * plan.lanes <= lanes) {
     plan.units = (plan.units + 1) / 2;
     plan.lanes *= 2;
@@ -139,10 +171,7 @@ Plan make_plan(const Problem& problem, const KernelTraits& traits, const DeviceL
   if (problem.num_outputs == 0) return plan;
   plan.order = make_order(problem.length, problem.element_bytes);
   if (traits.reads_rows && is_rows(problem)) {
-    plan_rows(problem, limits, plan);
-    if (plan.splits > 1) {
-      plan.partial_bytes = static_cast<size_t>(problem.num_outputs * plan.order.num_leaves * traits.value_bytes);
-    }
+    plan_rows(problem, traits, limits, plan);
   } else {
     plan_tiles(problem, traits, limits, address, plan);
     plan.supported = problem.kept.count <= kMaxAxes && problem.reduced.count <= kMaxAxes &&

@@ -21,6 +21,7 @@ inline constexpr int kMaxAxes = 32;
 struct DeviceLimits {
   int num_sms = 132;
   int64_t max_blocks = (int64_t{1} << 31) - 1;
+  int max_cluster = 16;  // blocks of a cluster; 1 before compute capability 9.0
   int64_t max_shared_bytes = 99 * 1024;  // of a block, the least of compute capability 8.0 and later
 };
 
@@ -28,6 +29,8 @@ struct DeviceLimits {
 struct KernelTraits {
   int value_bytes = 1;     // of a lane
   int tile_vector = 1;     // outputs that a thread of the tiles kernel takes at once
+  bool ordered = true;    // whether the order of combination binds
+  bool indexed = false;   // whether the result is a position
   bool reads_rows = true;  // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 
@@ -51,6 +54,8 @@ struct Plan {
   int splits = 1;
   int leaves_per_split = 1;
 
+  bool cluster = false;  // the blocks of an output are a cluster, so that no ticket is needed
+
   // Rows.
   int64_t row_stride = 0;
   int threads_per_row = 0;
@@ -63,6 +68,9 @@ struct Plan {
   bool lanes_first = false;  // neighbouring threads are neighbouring lanes (and not neighbouring units)
   int lanes_per_thread = 1;
   int lane_splits = 1;  // lanes over blocks
+  // Narrow columns: so many positions lie side by side that they fill whole vectors, and are read as one row of units.
+  int rows_of_unit = 1;
+  AxisList kept, reduced;  // the problem's, as the tiles see them
   int64_t num_units = 0, num_tiles = 0;
   size_t shared_bytes = 0;
 

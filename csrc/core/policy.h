@@ -15,12 +15,16 @@ inline constexpr int kWholeRowsPerSm = 4;
 // Otherwise a block takes as many leaves as leave this many blocks for each multiprocessor.
 inline constexpr int kLeafBlocksPerSm = 16;
 
+// Where the order does not bind, a leaf with this many vectors for each thread is walked by the largest block.
+inline constexpr int64_t kVectorsPerFreeThread = 4;
+
 // Tiles. A block reads this many contiguous bytes of one position, less where that leaves multiprocessors idle:
 // below 128 bytes a cache line is read in pieces.
 inline constexpr int kTileRowBytes = 512;
 inline constexpr int kMinTileRowBytes = 128;
 // Reductions of up to this many elements are done by one thread where there are outputs enough for all threads.
-inline constexpr int kMaxLanesOfOneThread = 32;
+inline constexpr int kMaxLanesOfOneThread = 64;
+inline constexpr int kMinThreadsPerSm = 512;
 // A block that gets less than this to read is not worth its launch.
 inline constexpr int64_t kMinBlockBytes = 16384;
 // Lanes of one leaf over blocks: each more is one more partial result to fold.

@@ -48,6 +48,14 @@ Problem make_problem(int num_dims, const int64_t* sizes, const int64_t* strides,
   std::reverse(problem.reduced.axes.begin(), problem.reduced.axes.begin() + problem.reduced.count);
   sort_and_merge(problem.kept, true);
   sort_and_merge(problem.reduced, indexed);
+  if (!indexed) {
+    // Nobody asks where an element stands, so its place is its number in the walk.
+    int64_t place = 1;
+    for (int i = problem.reduced.count - 1; i >= 0; i--) {
+      problem.reduced.axes[i].place = place;
+      place *= problem.reduced.axes[i].size;
+    }
+  }
   return problem;
 }
 

@@ -32,6 +32,31 @@ __device__ __forceinline__ uint4 load_streaming(const uint4* address) {
   return v;
 }
 
+// The two halves of a barrier of all threads of a cluster; shared memory written before the first is visible after the
+// second.
+__device__ __forceinline__ void cluster_arrive() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void cluster_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// The same shared variable in the first block of the cluster.
+template <class T>
+__device__ __forceinline__ T* in_first_block(T* shared) {
+#if __CUDA_ARCH__ >= 900
+  T* mapped;
+  asm("mapa.u64 %0, %1, 0;" : "=l"(mapped) : "l"(shared));
+  return mapped;
+#else
+  return shared;
+#endif
+}
+
 // The caller's writes are visible to whoever draws a later ticket; the counter goes back to zero after `last`.
 __device__ __forceinline__ unsigned draw_ticket(unsigned* counter, unsigned last) {
   unsigned ticket;
@@ -67,11 +92,12 @@ __device__ __forceinline__ T shuffle_xor(const T& value, int distance) {
 // From L2, where other blocks' writes are: never from a stale L1 line.
 template <class T>
 __device__ __forceinline__ T load_shared_by_blocks(const T* address) {
-  static_assert(sizeof(T) % 4 == 0);
-  Words<T> words(T{});
-#pragma unroll
-  for (int i = 0; i < Words<T>::kCount; i++) words.words[i] = __ldcg(reinterpret_cast<const uint32_t*>(address) + i);
-  return words.value();
+  using Word = std::conditional_t<sizeof(T) % 16 == 0, uint4, std::conditional_t<sizeof(T) % 8 == 0, uint2, uint32_t>>;
+  static_assert(sizeof(T) == sizeof(Word));
+  const Word word = __ldcg(reinterpret_cast<const Word*>(address));
+  T value;
+  memcpy(&value, &word, sizeof(value));
+  return value;
 }
 
 // An element as the type a reduction takes it in. Exact, so the hardware's conversions and convert() agree.

@@ -1,7 +1,7 @@
 // From a plan to a launch.
 #pragma once
 
-#include <atomic>
+#include <array>
 
 #include "cuda/rows.cuh"
 #include "cuda/tiles.cuh"
@@ -14,22 +14,34 @@ bool overlaps_launches();
 template <class Arguments>
 cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments, const Plan& plan,
                           cudaStream_t stream) {
-  constexpr size_t kDefaultSharedBytes = 48 * 1024;
-  if (plan.shared_bytes > kDefaultSharedBytes) {
+  constexpr size_t kDefaultSharedBytes = 48 * 1024, kStaticBytes = 1024;  // more than the tiles kernel declares
+  if (plan.shared_bytes + kStaticBytes > kDefaultSharedBytes) {
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.shared_bytes));
     if (error != cudaSuccess) return error;
   }
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  std::array<cudaLaunchAttribute, 2> attributes;
+  unsigned num_attributes = 0;
+  if (overlaps_launches()) {
+    attributes[num_attributes].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[num_attributes++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (plan.cluster) {
+    constexpr int kPortableCluster = 8;
+    if (plan.splits > kPortableCluster) {
+      const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+      if (error != cudaSuccess) return error;
+    }
+    attributes[num_attributes].id = cudaLaunchAttributeClusterDimension;
+    attributes[num_attributes++].val.clusterDim = {static_cast<unsigned>(plan.splits), 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(plan.num_blocks));
   config.blockDim = dim3(static_cast<unsigned>(plan.threads));
   config.dynamicSmemBytes = plan.shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = overlaps_launches() ? 1 : 0;
+  config.attrs = attributes.data();
+  config.numAttrs = num_attributes;
   return cudaLaunchKernelEx(&config, kernel, arguments);
 }
 
@@ -56,7 +68,9 @@ cudaError_t launch_rows(const Call& call) {
                                         : rows_warp_kernel<Reduction, Element, 1>,
                          arguments, plan, call.stream);
   }
-  return launch_kernel(rows_block_kernel<Reduction, Element>, arguments, plan, call.stream);
+  return launch_kernel(plan.cluster ? rows_block_kernel<Reduction, Element, true>
+                                    : rows_block_kernel<Reduction, Element, false>,
+                       arguments, plan, call.stream);
 }
 
 template <class Reduction, class Element, int kVector>
@@ -68,12 +82,12 @@ cudaError_t launch_tiles(const Call& call) {
                                         .counters = call.workspace.counters,
                                         .partials = call.workspace.partials,
                                         .divisor = call.divisor,
-                                        .length = call.problem.length,
-                                        .leaf_elements = plan.order.leaf_elements,
+                                        .length = call.problem.length / plan.rows_of_unit,
+                                        .leaf_elements = plan.order.leaf_elements / plan.rows_of_unit,
                                         .num_units = plan.num_units,
                                         .num_tiles = plan.num_tiles,
                                         .num_items = plan.num_items,
-                                        .order_lanes = static_cast<int>(plan.order.lanes),
+                                        .order_lanes = static_cast<int>(plan.order.lanes / plan.rows_of_unit),
                                         .num_leaves = static_cast<int>(plan.order.num_leaves),
                                         .units = plan.units,
                                         .lanes = plan.lanes,
@@ -82,11 +96,13 @@ cudaError_t launch_tiles(const Call& call) {
                                         .splits = plan.splits,
                                         .leaves_per_split = plan.leaves_per_split,
                                         .lanes_first = plan.lanes_first,
+                                        .rows_of_unit = plan.rows_of_unit,
                                         .input_dtype = call.input_dtype,
                                         .through = call.through,
                                         .output_dtype = call.output_dtype,
-                                        .kept = {call.problem.kept, plan.num_units, kVector},
-                                        .reduced = {call.problem.reduced, call.problem.length, 1}};
+                                        .kept = {plan.kept, plan.num_units, kVector},
+                                        .reduced = {plan.reduced, call.problem.length / plan.rows_of_unit, 1,
+                                                    plan.order.lanes / plan.rows_of_unit}};
   if constexpr (is_converted<Element>) {
     return launch_kernel(tiles_kernel<Reduction, Element, 1, 1, 1>, arguments, plan, call.stream);
   } else {
@@ -105,6 +121,10 @@ cudaError_t launch_element(const Call& call) {
   }
   return launch_tiles<Reduction, Element, 1>(call);
 }
+
+// Whether a reduction's result is a position and not a value of its element's kind.
+template <class Reduction>
+inline constexpr bool kIsIndexed = !std::is_same_v<typename Reduction::Value, typename Reduction::Input>;
 
 // Whether a reduction is compiled for an element type.
 template <template <class> class Reduction, class Element>

@@ -104,4 +104,28 @@ __device__ __forceinline__ void store(void* output, int64_t index, DType dtype, 
   });
 }
 
+// Writes kCount neighbouring outputs at once where their address allows.
+template <class Reduction, int kCount>
+__device__ __forceinline__ void store_neighbours(void* output, int64_t index, DType dtype,
+                                                 typename Reduction::Value (&values)[kCount], double divisor) {
+  using Result = decltype(Reduction::finish(values[0], divisor));
+  dispatch(dtype, [&]<class Out>() {
+    if constexpr (std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result>) {
+      struct alignas(kCount * sizeof(Out) < 16 ? kCount * sizeof(Out) : 16) Pack {
+        Out elements[kCount];
+      };
+      Pack pack;
+#pragma unroll
+      for (int k = 0; k < kCount; k++) pack.elements[k] = to_element<Out>(Reduction::finish(values[k], divisor));
+      Out* address = static_cast<Out*>(output) + index;
+      if (reinterpret_cast<uintptr_t>(address) % alignof(Pack) == 0) {
+        *reinterpret_cast<Pack*>(address) = pack;
+      } else {
+#pragma unroll
+        for (int k = 0; k < kCount; k++) address[k] = pack.elements[k];
+      }
+    }
+  });
+}
+
 }  // namespace gpureduce::cuda

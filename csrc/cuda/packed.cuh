@@ -93,16 +93,6 @@ struct Packed<Sum<Element>, Element> {
 
 // ---- maxima
 
-__device__ __forceinline__ float max_of(float a, float b) {  // NaN wins; +0 is larger than -0
-  float result;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
-template <class Value>
-__device__ __forceinline__ Value max_of(Value a, Value b) {
-  return beats(b, a) ? b : a;
-}
-
 __device__ __forceinline__ uint32_t max_of_pairs(Half, uint32_t a, uint32_t b) {
   uint32_t result;
   asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
@@ -114,10 +104,22 @@ __device__ __forceinline__ uint32_t max_of_pairs(BFloat16, uint32_t a, uint32_t 
   return result;
 }
 __device__ __forceinline__ uint32_t max_of_pairs(int16_t, uint32_t a, uint32_t b) {
+#if __CUDA_ARCH__ >= 900
+  uint32_t result;
+  asm("max.s16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+#else
   return __vmaxs2(a, b);
+#endif
 }
 __device__ __forceinline__ uint32_t max_of_pairs(uint16_t, uint32_t a, uint32_t b) {
+#if __CUDA_ARCH__ >= 900
+  uint32_t result;
+  asm("max.u16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+#else
   return __vmaxu2(a, b);
+#endif
 }
 
 // The largest of a vector's elements.
@@ -129,13 +131,12 @@ __device__ __forceinline__ Comparable<Element> vector_max(const uint4& vector) {
     // As pairs of 16-bit numbers, the odd bytes as they stand and the even ones shifted up: the byte below is noise
     // that can only decide between equals.
     const uint32_t flip = std::is_signed_v<Element> ? 0u : 0x80808080u;
-    uint32_t best = words[0] ^ flip;
-    best = __vimax3_s16x2(best, best << 8, words[1] ^ flip);
-#pragma unroll
-    for (int i = 1; i < 4; i++) {
+    const auto bytes = [&](int i) {
       const uint32_t word = words[i] ^ flip;
-      best = i < 3 ? __vimax3_s16x2(best, word << 8, words[i + 1] ^ flip) : __vmaxs2(best, word << 8);
-    }
+      return max_of_pairs(int16_t{}, word, word << 8);
+    };
+    const uint32_t best = max_of_pairs(int16_t{}, max_of_pairs(int16_t{}, bytes(0), bytes(1)),
+                                       max_of_pairs(int16_t{}, bytes(2), bytes(3)));
     const int high = static_cast<int32_t>(best) >> 24, low = static_cast<int32_t>(best << 16) >> 24;
     return max(high, low) + (std::is_signed_v<Element> ? 0 : 128);
   } else if constexpr (sizeof(Element) == 2) {
@@ -143,11 +144,11 @@ __device__ __forceinline__ Comparable<Element> vector_max(const uint4& vector) {
                                        max_of_pairs(Element{}, words[2], words[3]));
     Element pair[2];
     memcpy(pair, &best, sizeof(best));
-    return max_of(widen<Value>(pair[0]), widen<Value>(pair[1]));
+    return larger(widen<Value>(pair[0]), widen<Value>(pair[1]));
   } else {
     Value best = slot<Value, Element>(vector, 0);
 #pragma unroll
-    for (int k = 1; k < kSlots<Element>; k++) best = max_of(best, slot<Value, Element>(vector, k));
+    for (int k = 1; k < kSlots<Element>; k++) best = larger(best, slot<Value, Element>(vector, k));
     return best;
   }
 }
@@ -159,7 +160,7 @@ struct Packed<Amax<Element>, Element> {
 
   __device__ __forceinline__ void begin() { best = Amax<Element>::identity(); }
   __device__ __forceinline__ void take(const uint4& vector, unsigned) {
-    best = max_of(best, vector_max<Element>(vector));
+    best = larger(best, vector_max<Element>(vector));
   }
   __device__ __forceinline__ Value value(int64_t) const { return best; }
 };
@@ -188,7 +189,7 @@ struct Packed<Argmax<Element>, Element> {
       best_vector = vector;
     }
   }
-  __device__ __forceinline__ ValueAt<Input> value(int64_t first_index) const {
+  __device__ __forceinline__ typename Argmax<Element>::Value value(int64_t first_index) const {
     if (where == kNowhere) return Argmax<Element>::identity();
     int found = 0;
 #pragma unroll
@@ -196,7 +197,7 @@ struct Packed<Argmax<Element>, Element> {
       const Input x = slot<Input, Element>(best_vector, k);
       if (x == best || is_nan(x)) found = k;
     }
-    return {best, first_index + static_cast<int64_t>(where) * kSlots<Element> + found};
+    return {order_key(best), first_index + static_cast<int64_t>(where) * kSlots<Element> + found};
   }
 };
 

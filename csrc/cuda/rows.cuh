@@ -171,15 +171,24 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
 
 // A block walks leaves of one row, one after the other: `threads` threads for the lanes of a leaf, one warp that folds
 // them while the others are at the next leaf. Thread 0 holds the row's result.
+//
+// kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first one's
+// shared memory.
 template <class Reduction, class Element>
-__global__ void __launch_bounds__(256) rows_block_kernel(const RowsArguments args) {
+inline constexpr int kMaxRowThreads = Reduction::kOrdered && sizeof(Element) == 1 ? 128 : 256;
+
+template <class Reduction, class Element, bool kCluster>
+__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 1024 / kMaxRowThreads<Reduction, Element>)
+    rows_block_kernel(const RowsArguments args) {
   using Value = typename Reduction::Value;
   using ThreadState = State<Reduction, Element>;
-  constexpr int kLanes = ThreadState::kLanes, kMaxThreads = sizeof(Element) == 1 ? 128 : 256;
+  constexpr int kLanes = ThreadState::kLanes, kMaxThreads = kMaxRowThreads<Reduction, Element>;
+  constexpr int kBatch = Reduction::kOrdered && kLanes >= 8 ? 4 : 8;  // in 64 registers
   constexpr int kMaxWarps = 8, kMaxLeaves = 512;
   __shared__ alignas(16) unsigned char lane_memory[2 * kLanes * kMaxThreads * sizeof(Value)];
   __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * sizeof(Value)];
   auto* leaf_values = reinterpret_cast<Value*>(leaf_memory);
+  if constexpr (kCluster) cluster_arrive();  // the first block's shared memory may be written once all have come
   wait_for_previous_kernel();
 
   const int thread = threadIdx.x, num_threads = blockDim.x, num_warps = num_threads / kWarp;
@@ -197,7 +206,7 @@ __global__ void __launch_bounds__(256) rows_block_kernel(const RowsArguments arg
       const Frame<Element> frame(elements + start, last ? args.length - start : args.leaf_elements);
       ThreadState state;
       state.begin(start - frame.skip);
-      walk<8>(state, args, frame, thread, num_threads);
+      walk<kBatch>(state, args, frame, thread, num_threads);
       state.finish();
 
       auto* lanes = reinterpret_cast<Value*>(lane_memory) + buffer * kLanes * kMaxThreads;
@@ -220,11 +229,21 @@ __global__ void __launch_bounds__(256) rows_block_kernel(const RowsArguments arg
       }
     }
 
-    if (num_leaves > 1) __syncthreads();
+    if constexpr (kCluster) {
+      cluster_wait();
+      if (thread == 0) *in_first_block(leaf_values + first_leaf) = leaf_values[0];
+      cluster_arrive();
+      cluster_wait();
+      if (first_leaf > 0) return;
+    } else if (num_leaves > 1) {
+      __syncthreads();
+    }
     if (warp != 0) continue;
     __syncwarp();
     Value result = leaf_values[0];
-    if (args.splits > 1) {
+    if constexpr (kCluster) {
+      result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return leaf_values[i]; });
+    } else if (args.splits > 1) {
       Value* partials = static_cast<Value*>(args.partials) + row * args.num_leaves;
       for (int i = lane; i < num_leaves; i += kWarp) partials[first_leaf + i] = leaf_values[i];
       __syncwarp();

@@ -30,38 +30,96 @@ struct Divider {
 template <int kMaxAxes>
 struct AxisMap {
   int count;
-  bool narrow;  // positions fit Divider
+  bool narrow;  // positions, sizes, strides and places are below 2^31: 32-bit factors of 64-bit products
   Divider dividers[kMaxAxes];
   int64_t sizes[kMaxAxes], strides[kMaxAxes], places[kMaxAxes];
 
-  AxisMap(const AxisList& list, int64_t positions, int vector) : count(list.count) {
-    narrow = positions < int64_t{1} << 31;
+  // What Cursor::advance() needs to walk `step` positions on: no division where there are at most two axes.
+  bool steps;
+  int64_t step_inner, step_offset, step_place, wrap_offset, wrap_place;
+
+  AxisMap(const AxisList& list, int64_t positions, int vector, int64_t step = 0) : count(list.count) {
+    constexpr int64_t kNarrow = int64_t{1} << 31;
+    narrow = positions < kNarrow;
     for (int i = 0; i < count; i++) {
       const bool inner = i == count - 1;  // counted in vectors
       sizes[i] = inner ? list[i].size / vector : list[i].size;
       strides[i] = inner ? list[i].stride * vector : list[i].stride;
       places[i] = inner ? list[i].place * vector : list[i].place;
-      if (narrow) dividers[i] = Divider(sizes[i]);
+      narrow = narrow && strides[i] < kNarrow && places[i] < kNarrow;
     }
+    for (int i = 0; i < count && narrow; i++) dividers[i] = Divider(sizes[i]);
+    steps = count < 2 || (count == 2 && sizes[1] < kNarrow / 2);
+    step_inner = count == 2 ? step % sizes[1] : 0;
+    const int64_t outer = count == 2 ? step / sizes[1] : step;
+    step_offset = count == 0 ? 0 : outer * strides[0] + (count == 2 ? step_inner * strides[1] : 0);
+    step_place = count == 0 ? 0 : outer * places[0] + (count == 2 ? step_inner * places[1] : 0);
+    wrap_offset = count == 2 ? strides[0] - sizes[1] * strides[1] : 0;
+    wrap_place = count == 2 ? places[0] - sizes[1] * places[1] : 0;
   }
 
   struct Location {
-    int64_t offset, place;
+    int64_t offset = 0, place = 0;
   };
-  __device__ __forceinline__ Location locate(int64_t position) const {
-    Location at{0, 0};
-    for (int i = count - 1; i > 0; i--) {
-      const int64_t outer = narrow ? dividers[i].quotient(static_cast<uint32_t>(position)) : position / sizes[i];
-      const int64_t inner = position - outer * sizes[i];
-      at.offset += inner * strides[i];
-      at.place += inner * places[i];
-      position = outer;
+
+  template <class Index>
+  __device__ __forceinline__ void add(Location& at, Index index, int axis) const {
+    if constexpr (sizeof(Index) == 4) {
+      at.offset += static_cast<uint64_t>(index) * static_cast<uint32_t>(strides[axis]);
+      at.place += static_cast<uint64_t>(index) * static_cast<uint32_t>(places[axis]);
+    } else {
+      at.offset += index * strides[axis];
+      at.place += index * places[axis];
     }
-    if (count > 0) {
-      at.offset += position * strides[0];
-      at.place += position * places[0];
+  }
+
+  __device__ __forceinline__ Location locate(int64_t position) const {
+    Location at;
+    if (narrow) {
+      auto rest = static_cast<uint32_t>(position);
+      for (int i = count - 1; i > 0; i--) {
+        const uint32_t outer = dividers[i].quotient(rest);
+        add(at, rest - outer * dividers[i].divisor, i);
+        rest = outer;
+      }
+      if (count > 0) add(at, rest, 0);
+    } else {
+      for (int i = count - 1; i > 0; i--) {
+        const int64_t outer = position / sizes[i];
+        add(at, position - outer * sizes[i], i);
+        position = outer;
+      }
+      if (count > 0) add(at, position, 0);
     }
     return at;
+  }
+};
+
+// A position that moves on by the map's step.
+template <int kMaxAxes>
+struct Cursor {
+  typename AxisMap<kMaxAxes>::Location at;
+  int inner = 0;  // coordinate along the second of two axes
+
+  __device__ __forceinline__ void start(const AxisMap<kMaxAxes>& map, int64_t position) {
+    at = map.locate(position);
+    if (map.steps && map.count == 2) inner = static_cast<int>(position % map.sizes[1]);
+  }
+  __device__ __forceinline__ void advance(const AxisMap<kMaxAxes>& map, int64_t next_position) {
+    if (!map.steps) {
+      at = map.locate(next_position);
+      return;
+    }
+    at.offset += map.step_offset;
+    at.place += map.step_place;
+    if (map.count == 2) {
+      inner += static_cast<int>(map.step_inner);
+      if (inner >= map.sizes[1]) {
+        inner -= static_cast<int>(map.sizes[1]);
+        at.offset += map.wrap_offset;
+        at.place += map.wrap_place;
+      }
+    }
   }
 };
 
@@ -78,6 +136,7 @@ struct TilesArguments {
   int units, lanes, lanes_per_thread, lane_splits;
   int splits, leaves_per_split;
   bool lanes_first;
+  int rows_of_unit;  // positions that lie side by side in one row of units: the lowest bits of the lane
   DType input_dtype, through, output_dtype;
   AxisMap<kMaxAxes> kept, reduced;
 };
@@ -149,6 +208,7 @@ struct TileWalk {
   using Input = typename Reduction::Input;
   static constexpr int kMaxMapAxes = kVector == 1 ? kMaxAxes : kMaxVectorAxes;
   using Arguments = TilesArguments<kMaxMapAxes>;
+  static constexpr bool kSteps = kRounds > 1 || kLanes == 1;  // a lane has more than one element
 
   // The fold, in `folded`, of all lanes of one leaf that a thread walks: lanes (q * lanes + y) * lane_splits + z for
   // every q. kLanes of them with kRounds elements each are in flight. A leaf is far shorter than 2^31 (core/order.h).
@@ -159,10 +219,12 @@ struct TileWalk {
     for (int c = 0; c < args.lanes_per_thread; c += kLanes) {
       Value values[kLanes][kVector];
       int first[kLanes];
+      Cursor<kMaxMapAxes> cursors[kLanes];
 #pragma unroll
       for (int l = 0; l < kLanes; l++) {
         const int q = reverse_bits(c + l, bits);
         first[l] = c + l < args.lanes_per_thread ? (q * args.lanes + y) * args.lane_splits + z : length;
+        if (kSteps && first[l] < length) cursors[l].start(args.reduced, start + first[l]);
 #pragma unroll
         for (int k = 0; k < kVector; k++) values[l][k] = Reduction::identity();
       }
@@ -175,9 +237,11 @@ struct TileWalk {
           for (int r = 0; r < kRounds; r++) {
             const int i = round + r * args.order_lanes + first[l];
             if (i < length) {
-              const auto at = args.reduced.locate(start + i);
+              auto at = cursors[l].at;
+              if (!kSteps) at = args.reduced.locate(start + i);
               units[l][r].load(args, unit_offset + at.offset);
               places[l][r] = at.place;
+              if (kSteps) cursors[l].advance(args.reduced, start + i + args.order_lanes);
             }
           }
         }
@@ -239,20 +303,32 @@ struct TileWalk {
 };
 
 template <class Reduction, class Element, int kVector, int kLanes, int kRounds>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, kVector > 1 ? 2 : kRounds > 1 ? 3 : 4)
     tiles_kernel(const typename TileWalk<Reduction, Element, kVector, kLanes, kRounds>::Arguments args) {
   using Walk = TileWalk<Reduction, Element, kVector, kLanes, kRounds>;
   using Value = typename Reduction::Value;
   extern __shared__ uint4 shared_memory[];
   wait_for_previous_kernel();
 
-  const int thread = threadIdx.x, outputs = args.units * kVector;
+  const int thread = threadIdx.x, row_values = args.units * kVector, outputs = row_values / args.rows_of_unit;
   const int x = args.lanes_first ? thread / args.lanes : thread % args.units;
   const int y = args.lanes_first ? thread % args.lanes : thread / args.units;
   const int padded_leaves = args.num_leaves == 1 ? 1 : 1 << (32 - __clz(args.num_leaves - 1));
   const int num_entries = args.lane_splits * padded_leaves;
   auto* block_values = reinterpret_cast<Value*>(shared_memory);
-  auto* stack = block_values + max(args.lanes * outputs, static_cast<int>(blockDim.x)) + thread;
+  auto* stack = block_values + max(args.lanes * row_values, static_cast<int>(blockDim.x)) + thread;
+
+  if (args.lanes == 1 && num_entries == 1 && args.rows_of_unit == 1) {
+    // Nothing is shared: a thread has its outputs to itself.
+    const auto step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+    for (int64_t unit = static_cast<int64_t>(blockIdx.x) * blockDim.x + thread; unit < args.num_units; unit += step) {
+      const auto at = args.kept.locate(unit);
+      Value folded[kVector];
+      Walk::leaf(args, at.offset, 0, static_cast<int>(args.length), 0, 0, {stack, static_cast<int>(blockDim.x)}, folded);
+      store_neighbours<Reduction>(args.output, at.place, args.output_dtype, folded, args.divisor);
+    }
+    return;
+  }
 
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
     const int64_t tile = item % args.num_tiles;
@@ -273,9 +349,10 @@ __global__ void __launch_bounds__(256)
       __syncthreads();  // the last leaf's values were read
       if (x < args.units && y < args.lanes) {
 #pragma unroll
-        for (int k = 0; k < kVector; k++) block_values[y * outputs + x * kVector + k] = folded[k];
+        for (int k = 0; k < kVector; k++) block_values[y * row_values + x * kVector + k] = folded[k];
       }
-      fold_shared<Reduction>(block_values, args.lanes, outputs);
+      fold_shared<Reduction>(block_values, args.lanes, row_values);
+      if (args.rows_of_unit > 1) fold_shared<Reduction>(block_values, args.rows_of_unit, outputs);
       if (num_entries > 1) {
         for (int j = thread; j < outputs; j += blockDim.x) {
           partials[static_cast<int64_t>(z * padded_leaves + leaf) * outputs + j] = block_values[j];
@@ -301,8 +378,9 @@ __global__ void __launch_bounds__(256)
     for (int j = thread; j < outputs; j += blockDim.x) {
       const int64_t of = tile * args.units + j / kVector;
       if (of < args.num_units) {
-        store(args.output, args.kept.locate(of).place + j % kVector, args.output_dtype,
-              Reduction::finish(block_values[j], args.divisor));
+        // A row of several positions holds all outputs, one after the other.
+        const int64_t place = args.rows_of_unit > 1 ? j : args.kept.locate(of).place + j % kVector;
+        store(args.output, place, args.output_dtype, Reduction::finish(block_values[j], args.divisor));
       }
     }
     __syncthreads();

@@ -4,6 +4,7 @@
 // of them run at once. Launches on one stream do not; a captured launch may be replayed at any time on any stream, so
 // it gets counters of its own, which come back when its graph and all graphs instantiated from it are gone.
 #include <array>
+#include <atomic>
 #include <bit>
 #include <map>
 #include <memory>

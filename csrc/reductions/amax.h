@@ -14,13 +14,7 @@ struct Amax {
 
   static constexpr Value identity() { return lowest<Value>(); }
   static constexpr Value take(Value best, Input x, int64_t) { return merge(best, x); }
-  static constexpr Value merge(Value a, Value b) {
-    if constexpr (std::is_floating_point_v<Value>) {
-      // Of two zeros the positive one wins, whichever side it stands on: the same bits in any order.
-      if (a == b) return a == 0 ? a + b : a;
-    }
-    return beats(a, b) ? a : b;
-  }
+  static constexpr Value merge(Value a, Value b) { return larger(a, b); }
   static constexpr Value finish(Value best, double) { return best; }
 };
 

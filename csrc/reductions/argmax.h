@@ -4,9 +4,24 @@
 
 namespace gpureduce {
 
-template <class Value>
-struct ValueAt {
-  Value value;
+// An integer that compares as the value does: NaN above everything, the two zeros equal.
+template <class T>
+constexpr auto order_key(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    using Key = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    constexpr Key kMax = std::numeric_limits<Key>::max();
+    const Key bits = std::bit_cast<Key>(x == 0 ? T(0) : x);
+    return is_nan(x) ? kMax : static_cast<Key>(bits < 0 ? bits ^ kMax : bits);
+  } else if constexpr (sizeof(T) == 8) {
+    return std::is_signed_v<T> ? static_cast<int64_t>(x) : static_cast<int64_t>(x ^ (uint64_t{1} << 63));
+  } else {
+    return std::is_signed_v<T> ? static_cast<int32_t>(x) : static_cast<int32_t>(x ^ (uint32_t{1} << 31));
+  }
+}
+
+template <class Key>
+struct KeyAt {
+  Key key;
   int64_t index;
 };
 
@@ -16,15 +31,15 @@ struct Argmax {
   static constexpr bool kConverts = false;
   static constexpr bool kOrdered = false;
   using Input = Comparable<Element>;
-  using Value = ValueAt<Input>;
+  using Key = std::conditional_t<sizeof(Input) <= 4, int32_t, int64_t>;
+  using Value = KeyAt<Key>;
 
   // The index is past every other, so that a row of nothing but the lowest value still answers its first element.
-  static constexpr Value identity() { return {lowest<Input>(), std::numeric_limits<int64_t>::max()}; }
-  static constexpr Value take(Value best, Input x, int64_t index) { return merge(best, {x, index}); }
+  static constexpr Value identity() { return {std::numeric_limits<Key>::min(), std::numeric_limits<int64_t>::max()}; }
+  static constexpr Value take(Value best, Input x, int64_t index) { return merge(best, {order_key(x), index}); }
   static constexpr Value merge(Value a, Value b) {
-    if (beats(a.value, b.value)) return a;
-    if (beats(b.value, a.value)) return b;
-    return a.index < b.index ? a : b;
+    const bool first = a.key > b.key || (a.key == b.key && a.index < b.index);
+    return {first ? a.key : b.key, first ? a.index : b.index};
   }
   static constexpr int64_t finish(Value best, double) { return best.index; }
 };

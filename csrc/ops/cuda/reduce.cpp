@@ -10,7 +10,9 @@ namespace {
 
 DeviceLimits limits_of(c10::DeviceIndex device) {
   const cudaDeviceProp* properties = at::cuda::getDeviceProperties(device);
+  constexpr int kMajorWithClusters = 9, kMaxCluster = 16;
   return {.num_sms = properties->multiProcessorCount,
+          .max_cluster = properties->major >= kMajorWithClusters ? kMaxCluster : 1,
           .max_shared_bytes = static_cast<int64_t>(properties->sharedMemPerBlockOptin)};
 }
 
