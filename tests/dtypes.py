@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import torch
 
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
@@ -46,9 +47,33 @@ def accumulator(result: torch.dtype) -> torch.dtype:
 
 
 def to_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """torch's conversion, without its warning that a complex value loses its imaginary part."""
+    """torch's conversion, with its result for floats that an integer dtype cannot hold pinned: they
+    saturate at 64 bits, NaN is 0, and what is narrower keeps the low bits.
+    """
+    if dtype in INTEGERS and dtype != torch.bool and is_inexact(t.dtype):
+        real = (t.real if t.dtype.is_complex else t).double()
+        return _to_integer(real.numpy(), unsigned=dtype == torch.uint64).to(dtype)
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Casting complex values to real", category=UserWarning
-        )
-        return t.to(dtype)
+        # A complex value loses its imaginary part.
+        warnings.filterwarnings("ignore", message="Casting complex values to real")
+        converted = t.to(dtype)
+    if dtype == torch.bfloat16:
+        # Of a NaN torch's vectorised loops make another one than its scalar loops do.
+        bits = torch.where(converted.isnan(), 0x7FC0, converted.view(torch.int16))
+        return bits.to(torch.int16).view(dtype)
+    return converted
+
+
+def _to_integer(values: np.ndarray, unsigned: bool) -> torch.Tensor:
+    high = (values >= 2.0**63) & ~np.isnan(values)
+    low = values < -(2.0**63)
+    inside = np.where(high | low | np.isnan(values), 0.0, values)
+    result = inside.astype(np.int64)
+    result[low] = np.iinfo(np.int64).min
+    if unsigned:
+        above = np.where(high & (values < 2.0**64), values - 2.0**63, 0.0).astype(np.int64)
+        result[high] = above[high] + np.iinfo(np.int64).min  # the top bit
+        result[values >= 2.0**64] = -1
+    else:
+        result[high] = np.iinfo(np.int64).max
+    return torch.from_numpy(result)

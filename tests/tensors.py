@@ -25,27 +25,37 @@ def generator(*key: object) -> np.random.Generator:
     return np.random.default_rng([SEED, zlib.crc32(repr(key).encode())])
 
 
-def assert_same_bits(got: torch.Tensor, want: torch.Tensor) -> None:
-    """Equal shape, dtype and bits; so -0.0 is not 0.0.
+def bits_of(t: torch.Tensor) -> torch.Tensor:
+    """The bits of each element, or of each half of a complex one, as integers on the CPU."""
+    t = t.detach().cpu()
+    t = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t).contiguous()
+    return t.view(BITS[t.element_size()])
 
-    NaN equals NaN: IEEE leaves sign and payload of a NaN that an operation makes to the machine
-    (x86 sets the sign, a GPU does not), so they are no part of the contract. Where the NaNs are is.
-    """
+
+def one_nan(t: torch.Tensor) -> torch.Tensor:
+    """`t` with each NaN replaced by the one that sums become: quiet, positive, no payload."""
+    if t.is_complex():
+        return torch.complex(one_nan(t.real), one_nan(t.imag))
+    if not t.dtype.is_floating_point:
+        return t
+    nan = bits_of(torch.tensor(math.nan, dtype=torch.float64).to(t.dtype))
+    return torch.where(t.isnan(), nan, bits_of(t)).view(t.dtype)
+
+
+def assert_same_bits(got: torch.Tensor, want: torch.Tensor) -> None:
+    """Equal shape, dtype and bits: -0.0 is not 0.0, and the signs and payloads of NaNs count."""
     assert got.shape == want.shape and got.dtype == want.dtype, (
         f"{got.dtype} {got.shape}, {want.dtype} {want.shape}"
     )
     got, want = got.detach().cpu(), want.detach().cpu()
-    if got.is_complex():
-        got, want = torch.view_as_real(got), torch.view_as_real(want)
-    got, want = got.contiguous(), want.contiguous()
-    same = got.view(BITS[got.element_size()]) == want.view(BITS[want.element_size()])
-    if got.dtype.is_floating_point:
-        same |= got.isnan() & want.isnan()
+    same = bits_of(got) == bits_of(want)
     if not bool(same.all()):
         where = tuple(int(i) for i in (~same).nonzero()[0])
+        values = [torch.view_as_real(t) if t.is_complex() else t for t in (got, want)]
         raise AssertionError(
             f"{int((~same).sum())} of {same.numel()} differ, the first at {where}: "
-            f"got {got[where].item()!r}, expected {want[where].item()!r}"
+            f"got {values[0][where].item()!r} ({bits_of(got)[where].item():#x}), "
+            f"expected {values[1][where].item()!r} ({bits_of(want)[where].item():#x})"
         )
 
 

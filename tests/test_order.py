@@ -125,13 +125,12 @@ LAYOUTS = [
     *(tensors.middle(*outer_inner) for outer_inner in ((1, 3), (5, 1), (2, 7), (3, 64))),
 ]
 LAYOUT_LENGTHS = [
-    *(1, 2, 3, 5, 8, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 255, 257, 511, 513, 1000),
-    *(1025, 2047, 4096, 4097, 6144, 8193, 12289, 16385, 24577, 65537, 100003),
-    *(2**20 + 1, LONGEST),
+    *(1, 2, 3, 5, 8, 16, 17, 33, 64, 127, 129, 257, 512, 1000, 1025, 4097, 6144, 8193),
+    *(16385, 24577, 65537, 100003, 2**20 + 1, LONGEST),
 ]
 # Elements of one tensor. A CPU fills that many in milliseconds; a GPU needs more of them before
 # it spreads leaves over blocks beside many rows or columns.
-LAYOUT_ELEMENTS = {"cpu": 2**19, "cuda": 2**25}
+LAYOUT_ELEMENTS = {"cpu": 2**18, "cuda": 2**25}
 
 
 def layouts_of_lengths() -> Iterator[tuple[str, Layout, int]]:

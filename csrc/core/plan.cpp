@@ -38,8 +38,9 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
   plan.family = Family::kRowsBlock;
   plan.threads = std::max(kWarp, plan.threads_per_row);
   const int64_t leaf_vectors = std::min(plan.order.leaf_elements, problem.length) / vector;
-  if (!traits.ordered && leaf_vectors >= policy::kThreads * policy::kVectorsPerFreeThread) plan.threads = policy::kThreads;
-  if (rows < policy::kWholeRowsPerSm * limits.num_sms) {
+  if (!traits.ordered && leaf_vectors >= policy::kThreads * policy::kVectorsPerFreeThread)
+    plan.threads = policy::kThreads;
+  if (leaves > policy::kLeavesOfOneBlock && rows < policy::kWholeRowsPerSm * limits.num_sms) {
     const int64_t share = rows * leaves / (policy::kLeafBlocksPerSm * limits.num_sms);
     plan.splits = static_cast<int>(ceil_div(leaves, std::clamp<int64_t>(share, 1, leaves)));
   }
@@ -107,7 +108,7 @@ void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_bloc
 
   // A thread folds its lanes on a stack that is as deep as the fold has levels above one batch; the block's threads
   // fold after that, and the last block folds the partial results on such a stack again.
-  const int batch = !traits.reads_rows ? 1 : plan.one_round ? kLanesOfOneRound : kLanesOfManyRounds;
+  const int batch = plan.one_at_a_time ? 1 : plan.one_round ? kLanesOfOneRound : kLanesOfManyRounds;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
   const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
   const int64_t stack = levels * plan.threads * plan.vector;
@@ -121,10 +122,20 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
   plan.family = Family::kTiles;
   plan.kept = problem.kept;
   plan.reduced = problem.reduced;
-  plan.vector = tile_vector(problem, traits, address);
-  if (plan.vector == 1) join_narrow_rows(problem, traits, address, plan);
-  plan.num_units = problem.num_outputs * plan.rows_of_unit / plan.vector;
+  // A walk along more than two axes, or around a very long one, cannot step from element to element.
+  const bool steps =
+      problem.reduced.count < 2 || (problem.reduced.count == 2 && problem.reduced[1].size < int64_t{1} << 30);
   plan.one_round = problem.length <= plan.order.lanes;
+  plan.one_at_a_time = !traits.reads_rows || !(steps || plan.one_round);
+  plan.vector = plan.one_at_a_time ? 1 : tile_vector(problem, traits, address);
+  if (plan.vector == 1 && !plan.one_at_a_time) join_narrow_rows(problem, traits, address, plan);
+  plan.num_units = problem.num_outputs * plan.rows_of_unit / plan.vector;
+  if (plan.vector > 1 && plan.rows_of_unit == 1 && problem.length <= kThinLength) {
+    plan.family = Family::kThin;
+    plan.threads = policy::kThreads;
+    plan.num_items = ceil_div(plan.num_units, policy::kThreads * kThinUnits);
+    return;
+  }
   const int64_t lanes = plan.order.lanes / plan.rows_of_unit, leaves = plan.order.num_leaves;
   const int unit_bytes = plan.vector * problem.element_bytes;
   const int64_t all_bytes = problem.num_outputs * problem.length * problem.element_bytes;
@@ -151,8 +162,8 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
     plan.lanes = static_cast<int>(std::min(lanes, floor_power_of_two(policy::kThreads / plan.units)));
   }
   split_tiles(traits, leaves, wanted_blocks, plan);
-  while (plan.shared_bytes > policy::kMaxTileSharedBytes && !plan.lanes_first && plan.rows_of_unit == 1 && plan.units > 1 &&
-         2 * plan.lanes <= lanes) {
+  while (plan.shared_bytes > policy::kMaxTileSharedBytes && !plan.lanes_first && plan.rows_of_unit == 1 &&
+         plan.units > 1 && 2 * plan.lanes <= lanes) {
     plan.units = (plan.units + 1) / 2;
     plan.lanes *= 2;
     split_tiles(traits, leaves, wanted_blocks, plan);

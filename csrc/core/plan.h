@@ -13,7 +13,10 @@ namespace gpureduce {
 inline constexpr int kRowsOfOneRound = 4;
 // Lanes that a thread of the tiles kernel loads side by side: where a lane takes one element, and otherwise.
 inline constexpr int kLanesOfOneRound = 8;
-inline constexpr int kLanesOfManyRounds = 2;
+inline constexpr int kLanesOfManyRounds = 2;  // at least
+// Reductions of up to this many elements have a kernel that shares nothing between threads.
+inline constexpr int kThinLength = 4;
+inline constexpr int kThinUnits = 4;  // of a thread
 // Axes, kept and reduced each, that the vector form of the tiles kernel takes; and its general form.
 inline constexpr int kMaxVectorAxes = 4;
 inline constexpr int kMaxAxes = 32;
@@ -21,7 +24,7 @@ inline constexpr int kMaxAxes = 32;
 struct DeviceLimits {
   int num_sms = 132;
   int64_t max_blocks = (int64_t{1} << 31) - 1;
-  int max_cluster = 16;  // blocks of a cluster; 1 before compute capability 9.0
+  int max_cluster = 16;                  // blocks of a cluster; 1 before compute capability 9.0
   int64_t max_shared_bytes = 99 * 1024;  // of a block, the least of compute capability 8.0 and later
 };
 
@@ -29,8 +32,8 @@ struct DeviceLimits {
 struct KernelTraits {
   int value_bytes = 1;     // of a lane
   int tile_vector = 1;     // outputs that a thread of the tiles kernel takes at once
-  bool ordered = true;    // whether the order of combination binds
-  bool indexed = false;   // whether the result is a position
+  bool ordered = true;     // whether the order of combination binds
+  bool indexed = false;    // whether the result is a position
   bool reads_rows = true;  // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 
@@ -38,6 +41,7 @@ enum class Family : uint8_t {
   kNothing,    // no output
   kRowsWarp,   // contiguous elements, up to 32 threads a row
   kRowsBlock,  // contiguous elements, a block for one leaf at a time
+  kThin,       // a few elements each, any strides: a thread for a unit of neighbouring outputs
   kTiles,      // any strides: a block takes a tile of outputs x lanes
 };
 
@@ -70,7 +74,8 @@ struct Plan {
   int lane_splits = 1;  // lanes over blocks
   // Narrow columns: so many positions lie side by side that they fill whole vectors, and are read as one row of units.
   int rows_of_unit = 1;
-  AxisList kept, reduced;  // the problem's, as the tiles see them
+  AxisList kept, reduced;      // the problem's, as the tiles see them
+  bool one_at_a_time = false;  // converted elements, and positions that take a division each
   int64_t num_units = 0, num_tiles = 0;
   size_t shared_bytes = 0;
 

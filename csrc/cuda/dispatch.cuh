@@ -68,54 +68,65 @@ cudaError_t launch_rows(const Call& call) {
                                         : rows_warp_kernel<Reduction, Element, 1>,
                          arguments, plan, call.stream);
   }
-  return launch_kernel(plan.cluster ? rows_block_kernel<Reduction, Element, true>
-                                    : rows_block_kernel<Reduction, Element, false>,
-                       arguments, plan, call.stream);
+  return launch_kernel(
+      plan.cluster ? rows_block_kernel<Reduction, Element, true> : rows_block_kernel<Reduction, Element, false>,
+      arguments, plan, call.stream);
 }
 
 template <class Reduction, class Element, int kVector>
 cudaError_t launch_tiles(const Call& call) {
   constexpr int kAxes = kVector == 1 ? kMaxAxes : kMaxVectorAxes;
   const Plan& plan = call.plan;
-  const TilesArguments<kAxes> arguments{.input = call.input,
-                                        .output = call.output,
-                                        .counters = call.workspace.counters,
-                                        .partials = call.workspace.partials,
-                                        .divisor = call.divisor,
-                                        .length = call.problem.length / plan.rows_of_unit,
-                                        .leaf_elements = plan.order.leaf_elements / plan.rows_of_unit,
-                                        .num_units = plan.num_units,
-                                        .num_tiles = plan.num_tiles,
-                                        .num_items = plan.num_items,
-                                        .order_lanes = static_cast<int>(plan.order.lanes / plan.rows_of_unit),
-                                        .num_leaves = static_cast<int>(plan.order.num_leaves),
-                                        .units = plan.units,
-                                        .lanes = plan.lanes,
-                                        .lanes_per_thread = plan.lanes_per_thread,
-                                        .lane_splits = plan.lane_splits,
-                                        .splits = plan.splits,
-                                        .leaves_per_split = plan.leaves_per_split,
-                                        .lanes_first = plan.lanes_first,
-                                        .rows_of_unit = plan.rows_of_unit,
-                                        .input_dtype = call.input_dtype,
-                                        .through = call.through,
-                                        .output_dtype = call.output_dtype,
-                                        .kept = {plan.kept, plan.num_units, kVector},
-                                        .reduced = {plan.reduced, call.problem.length / plan.rows_of_unit, 1,
-                                                    plan.order.lanes / plan.rows_of_unit}};
-  if constexpr (is_converted<Element>) {
+  const TilesArguments<kAxes> arguments{
+      .input = call.input,
+      .output = call.output,
+      .counters = call.workspace.counters,
+      .partials = call.workspace.partials,
+      .divisor = call.divisor,
+      .length = call.problem.length / plan.rows_of_unit,
+      .leaf_elements = plan.order.leaf_elements / plan.rows_of_unit,
+      .num_units = plan.num_units,
+      .num_tiles = plan.num_tiles,
+      .num_items = plan.num_items,
+      .order_lanes = static_cast<int>(plan.order.lanes / plan.rows_of_unit),
+      .num_leaves = static_cast<int>(plan.order.num_leaves),
+      .units = plan.units,
+      .lanes = plan.lanes,
+      .lanes_per_thread = plan.lanes_per_thread,
+      .lane_splits = plan.lane_splits,
+      .splits = plan.splits,
+      .leaves_per_split = plan.leaves_per_split,
+      .lanes_first = plan.lanes_first,
+      .rows_of_unit = plan.rows_of_unit,
+      .input_dtype = call.input_dtype,
+      .through = call.through,
+      .output_dtype = call.output_dtype,
+      .kept = {plan.kept, plan.num_units, kVector},
+      .reduced = {plan.reduced, call.problem.length / plan.rows_of_unit, 1, plan.order.lanes / plan.rows_of_unit}};
+  if constexpr (kVector > 1) {
+    if (plan.family == Family::kThin) {
+      return launch_kernel(thin_kernel<Reduction, Element, kVector>, arguments, plan, call.stream);
+    }
+  } else if (plan.one_at_a_time) {
     return launch_kernel(tiles_kernel<Reduction, Element, 1, 1, 1>, arguments, plan, call.stream);
-  } else {
+  }
+  if constexpr (!is_converted<Element>) {
+    // Eight loads in flight, or sixteen narrow ones; wide values leave registers for fewer lanes.
+    constexpr int kLanes = sizeof(typename Reduction::Value) >= 16 ? kLanesOfManyRounds : 2 * kLanesOfManyRounds;
+    constexpr int kRounds = kVector > 1 && kLanes > kLanesOfManyRounds ? 2 : 4;
     return launch_kernel(plan.one_round ? tiles_kernel<Reduction, Element, kVector, kLanesOfOneRound, 1>
-                                        : tiles_kernel<Reduction, Element, kVector, kLanesOfManyRounds, 4>,
+                                        : tiles_kernel<Reduction, Element, kVector, kLanes, kRounds>,
                          arguments, plan, call.stream);
   }
+  return cudaErrorInvalidValue;  // not planned: converted elements come one at a time
 }
 
 template <class Reduction, class Element>
 cudaError_t launch_element(const Call& call) {
   if constexpr (!is_converted<Element>) {
-    if (call.plan.family != Family::kTiles) return launch_rows<Reduction, Element>(call);
+    if (call.plan.family == Family::kRowsWarp || call.plan.family == Family::kRowsBlock) {
+      return launch_rows<Reduction, Element>(call);
+    }
     constexpr int kVector = kTileVector<Reduction, Element>;
     if (kVector > 1 && call.plan.vector == kVector) return launch_tiles<Reduction, Element, kVector>(call);
   }

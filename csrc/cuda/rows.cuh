@@ -172,8 +172,8 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
 // A block walks leaves of one row, one after the other: `threads` threads for the lanes of a leaf, one warp that folds
 // them while the others are at the next leaf. Thread 0 holds the row's result.
 //
-// kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first one's
-// shared memory.
+// kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first
+// one's shared memory.
 template <class Reduction, class Element>
 inline constexpr int kMaxRowThreads = Reduction::kOrdered && sizeof(Element) == 1 ? 128 : 256;
 
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 1024 / kMa
   using Value = typename Reduction::Value;
   using ThreadState = State<Reduction, Element>;
   constexpr int kLanes = ThreadState::kLanes, kMaxThreads = kMaxRowThreads<Reduction, Element>;
-  constexpr int kBatch = Reduction::kOrdered && kLanes >= 8 ? 4 : 8;  // in 64 registers
+  constexpr int kBatch = sizeof(Element) == 1 && !Reduction::kOrdered ? 8 : 4;  // in 64 registers
   constexpr int kMaxWarps = 8, kMaxLeaves = 512;
   __shared__ alignas(16) unsigned char lane_memory[2 * kLanes * kMaxThreads * sizeof(Value)];
   __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * sizeof(Value)];

@@ -34,9 +34,9 @@ struct AxisMap {
   Divider dividers[kMaxAxes];
   int64_t sizes[kMaxAxes], strides[kMaxAxes], places[kMaxAxes];
 
-  // What Cursor::advance() needs to walk `step` positions on: no division where there are at most two axes.
-  bool steps;
-  int64_t step_inner, step_offset, step_place, wrap_offset, wrap_place;
+  // What Cursor::advance() needs to walk `step` positions on, where there are at most two axes (Plan::steps).
+  int step_inner, wrap_size;
+  int64_t step_offset, step_place, wrap_offset, wrap_place;
 
   AxisMap(const AxisList& list, int64_t positions, int vector, int64_t step = 0) : count(list.count) {
     constexpr int64_t kNarrow = int64_t{1} << 31;
@@ -49,8 +49,8 @@ struct AxisMap {
       narrow = narrow && strides[i] < kNarrow && places[i] < kNarrow;
     }
     for (int i = 0; i < count && narrow; i++) dividers[i] = Divider(sizes[i]);
-    steps = count < 2 || (count == 2 && sizes[1] < kNarrow / 2);
-    step_inner = count == 2 ? step % sizes[1] : 0;
+    step_inner = count == 2 ? static_cast<int>(step % sizes[1]) : 0;
+    wrap_size = count == 2 ? static_cast<int>(sizes[1]) : 1;  // one axis never wraps
     const int64_t outer = count == 2 ? step / sizes[1] : step;
     step_offset = count == 0 ? 0 : outer * strides[0] + (count == 2 ? step_inner * strides[1] : 0);
     step_place = count == 0 ? 0 : outer * places[0] + (count == 2 ? step_inner * places[1] : 0);
@@ -101,24 +101,19 @@ struct Cursor {
   typename AxisMap<kMaxAxes>::Location at;
   int inner = 0;  // coordinate along the second of two axes
 
-  __device__ __forceinline__ void start(const AxisMap<kMaxAxes>& map, int64_t position) {
+  __device__ __forceinline__ void start(const AxisMap<kMaxAxes>& map, int64_t position, int64_t offset) {
     at = map.locate(position);
-    if (map.steps && map.count == 2) inner = static_cast<int>(position % map.sizes[1]);
+    at.offset += offset;
+    if (map.count == 2) inner = static_cast<int>(position % map.sizes[1]);
   }
-  __device__ __forceinline__ void advance(const AxisMap<kMaxAxes>& map, int64_t next_position) {
-    if (!map.steps) {
-      at = map.locate(next_position);
-      return;
-    }
+  __device__ __forceinline__ void advance(const AxisMap<kMaxAxes>& map) {
     at.offset += map.step_offset;
     at.place += map.step_place;
-    if (map.count == 2) {
-      inner += static_cast<int>(map.step_inner);
-      if (inner >= map.sizes[1]) {
-        inner -= static_cast<int>(map.sizes[1]);
-        at.offset += map.wrap_offset;
-        at.place += map.wrap_place;
-      }
+    inner += map.step_inner;
+    if (inner >= map.wrap_size) {
+      inner -= map.wrap_size;
+      at.offset += map.wrap_offset;
+      at.place += map.wrap_place;
     }
   }
 };
@@ -208,7 +203,7 @@ struct TileWalk {
   using Input = typename Reduction::Input;
   static constexpr int kMaxMapAxes = kVector == 1 ? kMaxAxes : kMaxVectorAxes;
   using Arguments = TilesArguments<kMaxMapAxes>;
-  static constexpr bool kSteps = kRounds > 1 || kLanes == 1;  // a lane has more than one element
+  static constexpr bool kSteps = kRounds > 1;
 
   // The fold, in `folded`, of all lanes of one leaf that a thread walks: lanes (q * lanes + y) * lane_splits + z for
   // every q. kLanes of them with kRounds elements each are in flight. A leaf is far shorter than 2^31 (core/order.h).
@@ -224,7 +219,7 @@ struct TileWalk {
       for (int l = 0; l < kLanes; l++) {
         const int q = reverse_bits(c + l, bits);
         first[l] = c + l < args.lanes_per_thread ? (q * args.lanes + y) * args.lane_splits + z : length;
-        if (kSteps && first[l] < length) cursors[l].start(args.reduced, start + first[l]);
+        if (kSteps && first[l] < length) cursors[l].start(args.reduced, start + first[l], unit_offset);
 #pragma unroll
         for (int k = 0; k < kVector; k++) values[l][k] = Reduction::identity();
       }
@@ -237,11 +232,15 @@ struct TileWalk {
           for (int r = 0; r < kRounds; r++) {
             const int i = round + r * args.order_lanes + first[l];
             if (i < length) {
-              auto at = cursors[l].at;
-              if (!kSteps) at = args.reduced.locate(start + i);
-              units[l][r].load(args, unit_offset + at.offset);
-              places[l][r] = at.place;
-              if (kSteps) cursors[l].advance(args.reduced, start + i + args.order_lanes);
+              if constexpr (kSteps) {
+                units[l][r].load(args, cursors[l].at.offset);
+                places[l][r] = cursors[l].at.place;
+                cursors[l].advance(args.reduced);
+              } else {
+                const auto at = args.reduced.locate(start + i);
+                units[l][r].load(args, unit_offset + at.offset);
+                places[l][r] = at.place;
+              }
             }
           }
         }
@@ -303,7 +302,9 @@ struct TileWalk {
 };
 
 template <class Reduction, class Element, int kVector, int kLanes, int kRounds>
-__global__ void __launch_bounds__(256, kVector > 1 ? 2 : kRounds > 1 ? 3 : 4)
+__global__ void __launch_bounds__(256, kVector > 1   ? 2
+                                       : kRounds > 1 ? 3
+                                                     : 4)
     tiles_kernel(const typename TileWalk<Reduction, Element, kVector, kLanes, kRounds>::Arguments args) {
   using Walk = TileWalk<Reduction, Element, kVector, kLanes, kRounds>;
   using Value = typename Reduction::Value;
@@ -324,7 +325,8 @@ __global__ void __launch_bounds__(256, kVector > 1 ? 2 : kRounds > 1 ? 3 : 4)
     for (int64_t unit = static_cast<int64_t>(blockIdx.x) * blockDim.x + thread; unit < args.num_units; unit += step) {
       const auto at = args.kept.locate(unit);
       Value folded[kVector];
-      Walk::leaf(args, at.offset, 0, static_cast<int>(args.length), 0, 0, {stack, static_cast<int>(blockDim.x)}, folded);
+      Walk::leaf(args, at.offset, 0, static_cast<int>(args.length), 0, 0, {stack, static_cast<int>(blockDim.x)},
+                 folded);
       store_neighbours<Reduction>(args.output, at.place, args.output_dtype, folded, args.divisor);
     }
     return;
@@ -384,6 +386,49 @@ __global__ void __launch_bounds__(256, kVector > 1 ? 2 : kRounds > 1 ? 3 : 4)
       }
     }
     __syncthreads();
+  }
+}
+
+// Up to kThinLength elements each: a thread takes kThinUnits units, all their elements in flight, and shares nothing.
+template <class Reduction, class Element, int kVector>
+__global__ void __launch_bounds__(256) thin_kernel(const TilesArguments<kMaxVectorAxes> args) {
+  using Value = typename Reduction::Value;
+  wait_for_previous_kernel();
+  for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
+    const int64_t first_unit = item * (kThinUnits * blockDim.x) + threadIdx.x;
+    Unit<Element, kVector> units[kThinUnits][kThinLength];
+#pragma unroll
+    for (int u = 0; u < kThinUnits; u++) {
+      const int64_t unit = first_unit + u * blockDim.x;
+      if (unit < args.num_units) {
+        const int64_t offset = args.kept.locate(unit).offset;
+#pragma unroll
+        for (int i = 0; i < kThinLength; i++) {
+          if (i < args.length) units[u][i].load(args, offset + args.reduced.locate(i).offset);
+        }
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kThinUnits; u++) {
+      const int64_t unit = first_unit + u * blockDim.x;
+      if (unit < args.num_units) {
+        Value folded[kVector];
+#pragma unroll
+        for (int k = 0; k < kVector; k++) {
+          Value lanes[kThinLength];
+#pragma unroll
+          for (int i = 0; i < kThinLength; i++) {
+            lanes[i] = Reduction::identity();
+            if (i < args.length) {
+              lanes[i] = Reduction::take(lanes[i], units[u][i].template at<typename Reduction::Input>(k),
+                                         args.reduced.locate(i).place);
+            }
+          }
+          folded[k] = fold_registers<Reduction>(lanes);
+        }
+        store_neighbours<Reduction>(args.output, args.kept.locate(unit).place, args.output_dtype, folded, args.divisor);
+      }
+    }
   }
 }
 
