@@ -65,10 +65,9 @@ def to_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _to_integer(values: np.ndarray, unsigned: bool) -> torch.Tensor:
-    high = (values >= 2.0**63) & ~np.isnan(values)
-    low = values < -(2.0**63)
-    inside = np.where(high | low | np.isnan(values), 0.0, values)
-    result = inside.astype(np.int64)
+    """As int64, or as uint64 in the bits of an int64."""
+    high, low = values >= 2.0**63, values < -(2.0**63)
+    result = np.where(high | low | np.isnan(values), 0.0, values).astype(np.int64)
     result[low] = np.iinfo(np.int64).min
     if unsigned:
         above = np.where(high & (values < 2.0**64), values - 2.0**63, 0.0).astype(np.int64)

@@ -26,9 +26,10 @@ x = torch.randn(33, 1000, dtype=torch.float64)
 torch.testing.assert_close(op(x, 0), (x * x).sum(0))
 torch.testing.assert_close(op(x[:, ::3], [0, 1], True), (x[:, ::3] ** 2).sum((0, 1), True))
 assert op(torch.tensor([-3, 4], dtype=torch.int8)).item() == 25
-assert op(torch.full((4096,), 200.0, dtype=torch.float16), dtype=torch.float32).item() == 163840000.0
+halves = torch.full((4096,), 200.0, dtype=torch.float16)
+assert op(halves, dtype=torch.float32).item() == 163840000.0
 rows = torch.randn(1000).repeat(5, 1)
-assert torch.equal(op(rows, 1), op(rows.t().contiguous(), 0)), "the order of combination comes with it"
+assert torch.equal(op(rows, 1), op(rows.t().contiguous(), 0)), "the order comes with it"
 assert op(torch.empty(3, 4, device="meta"), 1).shape == (3,)
 try:
     op(torch.ones(2, dtype=torch.complex64))

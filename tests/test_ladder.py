@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import dtypes
 import pytest
 import torch
@@ -93,7 +94,10 @@ def test_special_values(device: str, rung: str) -> None:
         ([0.0] * 600 + [nan], nan),
     ):
         got = sum_rung(torch.tensor(values, device=device), rung)
-        assert_same_bits(got, torch.tensor(want))
+        if math.isnan(want):
+            assert got.isnan(), "any NaN: which one is the hardware's choice"
+        else:
+            assert_same_bits(got, torch.tensor(want))
 
 
 @pytest.mark.parametrize(("device", "rung"), PLACES)

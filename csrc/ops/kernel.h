@@ -1,6 +1,9 @@
 // The kernels of every op on one backend: a function for each signature, and their registration.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include <torch/library.h>
 
 #include "ops/request.h"
@@ -16,7 +19,7 @@ struct Kernel {
 
   static at::Tensor dims_dtype(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                                std::optional<c10::ScalarType> dtype) {
-    if (self.dim() > kMaxDims && reduces_all(dim)) {
+    if (has_dims_to_spare(self) && reduces_all(dim)) {
       return restore_dims(dims_dtype(self.squeeze(), dim, false, dtype), self, keepdim);
     }
     const DType input = require_dtype(Op::kName, self, kNeedsOrder);
@@ -38,12 +41,18 @@ struct Kernel {
   static bool reduces_all(at::OptionalIntArrayRef dim) { return !dim.has_value() || dim->empty(); }
 
   // The whole of a tensor with more dims than a DimSet holds is reduced without those of size 1.
+  static bool has_dims_to_spare(const at::Tensor& self) {
+    if (self.dim() <= kMaxDims) return false;
+    const auto sizes = self.sym_sizes();
+    return std::any_of(sizes.begin(), sizes.end(),
+                       [](const c10::SymInt& size) { return TORCH_GUARD_OR_FALSE(size.sym_eq(1)); });
+  }
   static at::Tensor restore_dims(const at::Tensor& result, const at::Tensor& self, bool keepdim) {
     return keepdim ? result.view(std::vector<int64_t>(self.dim(), 1)) : result;
   }
 
   static at::Tensor ordered(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, c10::ScalarType result) {
-    if (self.dim() > kMaxDims && reduces_all(dim)) {
+    if (has_dims_to_spare(self) && reduces_all(dim)) {
       return restore_dims(ordered(self.squeeze(), dim, false, result), self, keepdim);
     }
     const DType input = require_dtype(Op::kName, self, kNeedsOrder);

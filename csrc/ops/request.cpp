@@ -86,10 +86,10 @@ DTypes resolve_dtypes(const char* op, c10::ScalarType self, std::optional<c10::S
   const bool integral = c10::isIntegralType(self, /*includeBool=*/true);
   const c10::ScalarType result = dtype.value_or(!mean && integral ? c10::ScalarType::Long : self);
   const auto known = to_dtype(result);
-  TORCH_CHECK(known.has_value(), at_op(op),
-              "dtype: expected a floating point, integer, bool or complex dtype that the "
-              "library knows, got ",
-              result);
+  TORCH_CHECK_NOT_IMPLEMENTED(known.has_value(), at_op(op),
+                              "dtype: expected a floating point, integer, bool or complex dtype that the "
+                              "library knows, got ",
+                              result);
   if (mean && is_integral_dtype(*known)) {
     TORCH_CHECK(dtype.has_value(), at_op(op),
                 "self: expected a floating point or complex dtype, or dtype= to compute "

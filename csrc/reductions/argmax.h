@@ -38,7 +38,8 @@ struct Argmax {
   static constexpr Value identity() { return {std::numeric_limits<Key>::min(), std::numeric_limits<int64_t>::max()}; }
   static constexpr Value take(Value best, Input x, int64_t index) { return merge(best, {order_key(x), index}); }
   static constexpr Value merge(Value a, Value b) {
-    const bool first = a.key > b.key || (a.key == b.key && a.index < b.index);
+    // Without short cuts: a branch would be guessed wrong as often as values surprise.
+    const bool first = (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));
     return {first ? a.key : b.key, first ? a.index : b.index};
   }
   static constexpr int64_t finish(Value best, double) { return best.index; }

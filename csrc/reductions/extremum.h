@@ -35,9 +35,14 @@ constexpr T larger(T a, T b) {
       return result;
     }
 #endif
-    if (a == b) return a == 0 ? a + b : a;
+    // Without a branch, on the bits: equal values differ in the sign of a zero at most.
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    const Bits of_a = std::bit_cast<Bits>(a), of_b = std::bit_cast<Bits>(b);
+    const Bits winner = a > b || is_nan(a) ? of_a : of_b;
+    return std::bit_cast<T>(a == b ? of_a & of_b : winner);
+  } else {
+    return a > b ? a : b;
   }
-  return beats(a, b) ? a : b;
 }
 
 }  // namespace gpureduce

@@ -1,0 +1,187 @@
+"""What torch.compile, FakeTensor and opcheck ask of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from dtypes import ALL, DTYPES_OF, OPS, is_inexact, name
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensors import assert_same_bits
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensorMode
+from views import dims, one_dim, views
+
+ops = torch.ops.gpureduce
+
+Sample = tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], dict[str, Any]]
+
+
+def same(t: torch.Tensor) -> torch.Tensor:
+    return t
+
+
+SAMPLES: dict[str, Sample] = {
+    "(3, 4)": ((3, 4), same, {}),
+    "dim": ((3, 4), same, {"dim": 1}),
+    "negative dim": ((3, 4), same, {"dim": -2}),
+    "transposed": ((3, 4), lambda t: t.t(), {"dim": 1}),
+    "three dims, permuted": ((2, 3, 4), lambda t: t.permute(2, 0, 1), {"dim": 1, "keepdim": True}),
+    "keepdim": ((3, 4), same, {"dim": 0, "keepdim": True}),
+    "0-d": ((), same, {}),
+    "0-d, dim": ((), same, {"dim": -1}),
+    "size 1": ((3, 1, 4), same, {"dim": 1}),
+    "all sizes 1": ((1, 1), same, {"dim": 0, "keepdim": True}),
+    "sliced": ((5, 9), lambda t: t[1:4, ::2], {"dim": 1}),
+    "expanded": ((1, 4), lambda t: t.expand(3, 4), {"dim": 0}),
+    "nothing in, nothing out": ((3, 0), same, {"dim": 0}),
+}
+LIST_SAMPLES: dict[str, Sample] = {
+    "dim list": ((2, 3, 4), same, {"dim": [0, 2]}),
+    "dim list, keepdim": ((2, 3, 4), same, {"dim": [-1, 0], "keepdim": True}),
+    "empty list": ((2, 3), same, {"dim": []}),
+    "all dims": ((2, 3), lambda t: t.t(), {"dim": [0, 1]}),
+}
+DTYPE_SAMPLES: dict[str, Sample] = {
+    "dtype": ((3, 4), same, {"dim": 1, "dtype": torch.float64}),
+    "dtype of integers": ((3, 4), lambda t: t.to(torch.int8), {"dtype": torch.float32}),
+    "complex": ((3, 4), lambda t: t.to(torch.complex64), {"dim": 0}),
+}
+
+
+def samples_of(op: str) -> dict[str, Sample]:
+    return {
+        **SAMPLES,
+        **(LIST_SAMPLES if op != "argmax" else {}),
+        **(DTYPE_SAMPLES if op in ("sum", "mean") else {}),
+    }
+
+
+CHECKS = [(op, label) for op in OPS for label in samples_of(op)]
+
+
+def make(op: str, label: str, device: str) -> tuple[torch.Tensor, dict[str, Any]]:
+    shape, view, arguments = samples_of(op)[label]
+    return view(torch.randn(shape, device=device)), arguments
+
+
+@pytest.mark.parametrize(("op", "label"), CHECKS)
+def test_opcheck(op: str, label: str, device: str) -> None:
+    t, arguments = make(op, label, device)
+    torch.library.opcheck(getattr(ops, op).default, (t,), arguments)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (0,)])
+def test_opcheck_of_the_ladder(shape: tuple[int, ...], device: str) -> None:
+    torch.library.opcheck(ops.sum_rung.default, (torch.randn(shape, device=device), "sum"))
+
+
+@pytest.mark.parametrize(("op", "label"), CHECKS)
+def test_meta_and_fake_tensors_are_like_the_real_ones(op: str, label: str, device: str) -> None:
+    t, arguments = make(op, label, device)
+    real = getattr(ops, op)(t, **arguments)
+    meta = getattr(ops, op)(t.to("meta"), **arguments)
+    assert meta.device.type == "meta"
+    with FakeTensorMode() as mode:
+        fake = getattr(ops, op)(mode.from_tensor(t), **arguments)
+    assert fake.device == real.device
+    for other in (meta, fake):
+        assert other.shape == real.shape
+        assert other.dtype == real.dtype
+        assert other.stride() == real.stride()
+        assert other.storage_offset() == 0
+
+
+@pytest.mark.parametrize("op", OPS)
+@settings(max_examples=150)
+@given(data=st.data())
+def test_meta_is_like_the_real_one_for_any_view(op: str, data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(DTYPES_OF[op]))
+    view = data.draw(views(dtype))
+    dim = data.draw((one_dim if op == "argmax" else dims)(len(view.sizes)))
+    arguments: dict[str, Any] = {"dim": dim, "keepdim": data.draw(st.booleans())}
+    if op in ("sum", "mean"):
+        needed = op == "mean" and not is_inexact(dtype)
+        targets = st.sampled_from([d for d in ALL if op == "sum" or is_inexact(d)])
+        arguments["dtype"] = data.draw(targets if needed else st.none() | targets)
+
+    def outcome(device: str) -> tuple[Any, ...]:
+        t = view.like(dtype, device)
+        try:
+            result = getattr(ops, op)(t, **arguments)
+        except Exception as error:
+            return type(error), str(error)
+        return result.shape, result.dtype, result.stride()
+
+    assert outcome("meta") == outcome("cpu")
+
+
+CALLS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": lambda t: ops.sum(t),
+    "sum of rows": lambda t: ops.sum(t, 1),
+    "sum of columns": lambda t: ops.sum(t, [0], True),
+    "sum in float64": lambda t: ops.sum(t.t(), -1, dtype=torch.float64),
+    "mean": lambda t: ops.mean(t, 1),
+    "amax": lambda t: ops.amax(t, [0, 1]),
+    "amax of rows": lambda t: ops.amax(t, 1, True),
+    "argmax": lambda t: ops.argmax(t),
+    "argmax of columns": lambda t: ops.argmax(t, 0),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("label", CALLS)
+def test_one_compilation_serves_every_batch_size(label: str, backend: str, device: str) -> None:
+    call = CALLS[label]
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend(backend)
+
+    def model(t: torch.Tensor) -> torch.Tensor:
+        return call(t * 2) + 1
+
+    compiled = torch.compile(model, backend=counter, fullgraph=True, dynamic=True)
+    for batch in (4, 5, 6):
+        t = torch.randn(batch, 7, device=device)
+        assert_same_bits(compiled(t), model(t))
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_the_default_compiler(op: str, device: str) -> None:
+    """Inductor calls the op as it is; the arithmetic around it is its own."""
+    torch._dynamo.reset()
+    function = getattr(ops, op)
+    compiled = torch.compile(lambda t: function(t, 1, True), fullgraph=True, dynamic=True)
+    for batch in (4, 5, 6):
+        t = torch.randn(batch, 1000, device=device)
+        assert_same_bits(compiled(t), function(t, 1, True))
+
+
+def test_export_keeps_the_op(device: str) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, t: torch.Tensor) -> torch.Tensor:
+            return ops.mean(t, [-1], True) - ops.amax(t, [-1], True)
+
+    batch = torch.export.Dim("batch", min=2, max=64)
+    t = torch.randn(4, 33, device=device)
+    exported = torch.export.export(Model(), (t,), dynamic_shapes={"t": {0: batch}})
+    called = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
+    assert [n for n in called if n.startswith("gpureduce")] == [
+        "gpureduce.mean.default",
+        "gpureduce.amax.default",
+    ]
+    other = torch.randn(9, 33, device=device)
+    assert_same_bits(exported.module()(other), Model()(other))
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=name)
+def test_meta_dtypes(dtype: torch.dtype) -> None:
+    t = torch.empty(3, dtype=dtype, device="meta")
+    for op in OPS:
+        if dtype not in DTYPES_OF[op] or (op == "mean" and not is_inexact(dtype)):
+            continue
+        real = getattr(ops, op)(torch.zeros(3, dtype=dtype))
+        assert getattr(ops, op)(t).dtype == real.dtype
