@@ -37,6 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "slow: takes many seconds on a CPU; runs where there is a GPU, or with --slow"
     )
+    config.addinivalue_line("markers", "cuda: uses the GPU where there is one")
+    config.addinivalue_line(
+        "markers", "alone: measures time or fills the GPU; run nothing beside it"
+    )
     config.addinivalue_line(
         "markers", "big_memory(gib): needs that many GiB of free memory on the GPU"
     )
@@ -51,12 +55,19 @@ def pytest_report_header(config: pytest.Config) -> str:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--slow") or torch.cuda.is_available():
-        return
+    """Before -m and -k select: tests get the marker `cuda` for what they ask for."""
     skip = pytest.mark.skip(reason="slow on a CPU: runs on machines with a GPU, or with --slow")
     for item in items:
-        if item.get_closest_marker("slow"):
+        callspec = getattr(item, "callspec", None)
+        if "cuda" in getattr(item, "fixturenames", ()) or (
+            callspec is not None
+            and "cuda" in (callspec.params.get("device"), callspec.params.get("on"))
+        ):
+            item.add_marker("cuda")
+        slow = item.get_closest_marker("slow") and not config.getoption("--slow")
+        if slow and not torch.cuda.is_available():
             item.add_marker(skip)
 
 
@@ -74,13 +85,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         )
 
 
-@pytest.fixture(params=tensors.DEVICES)
+# Of the session, so that Hypothesis may repeat a test without them.
+@pytest.fixture(params=tensors.DEVICES, scope="session")
 def device(request: pytest.FixtureRequest) -> str:
     """Each device of this machine."""
     return str(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cuda() -> str:
     """The GPU, for tests of what only a GPU has (streams, graphs, its allocator)."""
     if not torch.cuda.is_available():

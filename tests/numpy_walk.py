@@ -90,7 +90,8 @@ def in_walking_order(t: torch.Tensor, dim: Dims) -> torch.Tensor:
     """`t` as (results, n): what one result is made of lies in the order in which it is walked."""
     reduced = dim_list(t.dim(), dim)
     kept = [d for d in range(t.dim()) if d not in reduced]
-    reduced.sort(key=lambda d: (-t.stride(d), d))
+    strides = t.stride()
+    reduced.sort(key=lambda d: (-strides[d], d))
     n = math.prod(t.shape[d] for d in reduced)
     return t.permute(kept + reduced).reshape(math.prod(t.shape[d] for d in kept), n)
 

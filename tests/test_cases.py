@@ -92,6 +92,7 @@ def test_half_precision_accumulates_in_float(
 # No limit at 2^31 or 2^32
 
 
+@pytest.mark.alone
 @pytest.mark.big_memory(100)
 def test_more_than_2_to_the_31_elements(cuda: str) -> None:
     values = torch.ones(2**31, dtype=f16, device=cuda)
@@ -104,6 +105,7 @@ def test_more_than_2_to_the_31_elements(cuda: str) -> None:
     assert ops.argmax(values.neg()).item() == 2**30
 
 
+@pytest.mark.alone
 @pytest.mark.big_memory(100)
 def test_an_index_past_2_to_the_32(cuda: str) -> None:
     values = torch.zeros(2**32, dtype=torch.int8, device=cuda)
@@ -120,6 +122,7 @@ def test_an_index_past_2_to_the_32(cuda: str) -> None:
         assert where[:-1].any().item() is False
 
 
+@pytest.mark.alone
 @pytest.mark.big_memory(100)
 @pytest.mark.parametrize(
     ("shape", "dim"), [((2**31 + 8, 2), 1), ((2**32 + 2, 1), 1), ((2, 2**31 + 8), 0)]
@@ -581,6 +584,7 @@ def test_long_sums_keep_their_accuracy(values: torch.Tensor, exact: float, devic
 # Contents do not decide the time
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("op", ["amax", "argmax"])
 def test_the_order_of_values_does_not_change_the_time(op: str, device: str) -> None:
     """A search that branches on each new maximum takes longest on ascending rows."""

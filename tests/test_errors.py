@@ -15,6 +15,9 @@ from dtypes import INTEGERS, OPS, name
 from tensors import DEVICES, assert_same_bits
 
 ops = torch.ops.gpureduce
+# Most tests here ask every device in turn.
+pytestmark = pytest.mark.cuda
+
 LIST_OPS = ("sum", "mean", "amax")
 
 Call = Callable[[], torch.Tensor]
