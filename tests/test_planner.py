@@ -22,7 +22,7 @@ CARDS = [108, 142, 114, 132, 148, 1]
 MAX_GRID = 2**31 - 1
 # (element bytes, value bytes, tile vector): float32 sum, bfloat16 sum, int8 sum, float64 sum,
 # float8 sum, argmax.
-KINDS = [(4, 4, 4), (2, 4, 8), (1, 8, 8), (8, 8, 2), (1, 4, 16), (4, 16, 4), (16, 16, 1)]
+KINDS = [(4, 4, 4), (2, 4, 8), (1, 8, 8), (8, 8, 2), (1, 4, 8), (4, 16, 4), (16, 16, 1)]
 
 
 @dataclass(frozen=True)
@@ -185,11 +185,21 @@ def check_covers_everything(question: Question, plan: dict[str, Any]) -> None:
         assert warps * rows_of_warp >= plan["num_outputs"]
         assert plan["num_leaves"] == 1
         assert plan["threads_per_row"] * 16 // question.kind[0] >= plan["order_lanes"]
-    else:
+    elif plan["family"] == "thin":
         assert plan["num_units"] * plan["vector"] == plan["num_outputs"]
+        assert plan["num_items"] * plan["threads"] * 4 >= plan["num_units"]
+        assert plan["length"] <= 4
+    else:
+        joined = plan["rows_of_unit"]
+        assert plan["num_units"] * plan["vector"] == plan["num_outputs"] * joined
+        assert plan["length"] % joined == 0 and plan["leaf_elements"] % joined == 0
+        assert joined == 1 or (plan["num_tiles"] == 1 and plan["lane_splits"] == 1)
         assert plan["num_tiles"] * plan["units"] >= plan["num_units"]
         assert plan["num_items"] == plan["num_tiles"] * plan["splits"] * plan["lane_splits"]
-        assert plan["lanes_per_thread"] * plan["lanes"] * plan["lane_splits"] == plan["order_lanes"]
+        assert (
+            plan["lanes_per_thread"] * plan["lanes"] * plan["lane_splits"] * joined
+            == plan["order_lanes"]
+        )
         assert plan["threads"] >= plan["units"] * plan["lanes"]
         assert plan["lane_splits"] == 1 or plan["splits"] == plan["num_leaves"]
 
@@ -205,8 +215,13 @@ def check_keeps_limits(plan: dict[str, Any]) -> None:
     assert plan["num_counters"] * 4 <= 32 * 1024, "the counters of a stream"
     assert plan["num_leaves"] <= 512 + 256, "a warp folds the leaves of a row"
     shares = plan["splits"] * plan["lane_splits"] > 1
-    assert (plan["num_counters"] > 0) == shares
-    assert shares <= (plan["partial_bytes"] > 0)
+    if plan["cluster"]:
+        assert shares and 2 <= plan["splits"] <= 16 and plan["leaves_per_split"] == 1
+        assert plan["num_blocks"] == plan["num_items"], "the blocks of a cluster are there together"
+        assert plan["num_counters"] == 0
+    else:
+        assert (plan["num_counters"] > 0) == shares
+        assert shares <= (plan["partial_bytes"] > 0)
 
 
 def test_plans_cover_all_work_and_keep_all_limits(planner: Any) -> None:
@@ -244,8 +259,10 @@ def test_vectors_only_where_every_address_is_aligned(planner: Any) -> None:
     wide, odd, shifted, pitched = planner(
         [columns(64), columns(63), columns(64, address=4), columns(64, pitch=65)]
     )
-    assert wide["vector"] == 4
-    assert odd["vector"] == shifted["vector"] == pitched["vector"] == 1
+    assert wide["vector"] == 4 and wide["rows_of_unit"] == 1
+    # Four rows of 63 are 63 vectors.
+    assert odd["vector"] == 4 and odd["rows_of_unit"] == 4
+    assert shifted["vector"] == pitched["vector"] == 1
 
 
 def test_families(planner: Any) -> None:

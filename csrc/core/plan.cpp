@@ -118,7 +118,7 @@ void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_bloc
 }
 
 void plan_tiles(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
-                Plan& plan) {
+                bool may_join, Plan& plan) {
   plan.family = Family::kTiles;
   plan.kept = problem.kept;
   plan.reduced = problem.reduced;
@@ -128,7 +128,7 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
   plan.one_round = problem.length <= plan.order.lanes;
   plan.one_at_a_time = !traits.reads_rows || !(steps || plan.one_round);
   plan.vector = plan.one_at_a_time ? 1 : tile_vector(problem, traits, address);
-  if (plan.vector == 1 && !plan.one_at_a_time) join_narrow_rows(problem, traits, address, plan);
+  if (may_join && plan.vector == 1 && !plan.one_at_a_time) join_narrow_rows(problem, traits, address, plan);
   plan.num_units = problem.num_outputs * plan.rows_of_unit / plan.vector;
   if (plan.vector > 1 && plan.rows_of_unit == 1 && problem.length <= kThinLength) {
     plan.family = Family::kThin;
@@ -184,7 +184,14 @@ Plan make_plan(const Problem& problem, const KernelTraits& traits, const DeviceL
   if (traits.reads_rows && is_rows(problem)) {
     plan_rows(problem, traits, limits, plan);
   } else {
-    plan_tiles(problem, traits, limits, address, plan);
+    Plan tiles = plan;
+    plan_tiles(problem, traits, limits, address, /*may_join=*/true, tiles);
+    if (tiles.rows_of_unit > 1 && tiles.shared_bytes > policy::kMaxTileSharedBytes) {
+      // Not so narrow after all: the whole row in one block leaves it too few lanes.
+      tiles = plan;
+      plan_tiles(problem, traits, limits, address, /*may_join=*/false, tiles);
+    }
+    plan = tiles;
     plan.supported = problem.kept.count <= kMaxAxes && problem.reduced.count <= kMaxAxes &&
                      static_cast<int64_t>(plan.shared_bytes) <= limits.max_shared_bytes;
   }

@@ -19,6 +19,16 @@ constexpr auto order_key(T x) {
   }
 }
 
+// `first ? a : b`. A CPU's compiler makes a branch of that, which is guessed wrong as often as values surprise.
+template <class Integer>
+constexpr Integer choose(bool first, Integer a, Integer b) {
+#ifdef __CUDA_ARCH__
+  return first ? a : b;
+#else
+  return b ^ ((a ^ b) & -static_cast<Integer>(first));
+#endif
+}
+
 template <class Key>
 struct KeyAt {
   Key key;
@@ -38,9 +48,8 @@ struct Argmax {
   static constexpr Value identity() { return {std::numeric_limits<Key>::min(), std::numeric_limits<int64_t>::max()}; }
   static constexpr Value take(Value best, Input x, int64_t index) { return merge(best, {order_key(x), index}); }
   static constexpr Value merge(Value a, Value b) {
-    // Without short cuts: a branch would be guessed wrong as often as values surprise.
     const bool first = (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));
-    return {first ? a.key : b.key, first ? a.index : b.index};
+    return {choose(first, a.key, b.key), choose(first, a.index, b.index)};
   }
   static constexpr int64_t finish(Value best, double) { return best.index; }
 };

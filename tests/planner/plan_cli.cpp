@@ -68,7 +68,7 @@ int main() {
               << ", \"lanes_first\": " << plan.lanes_first << ", \"lanes_per_thread\": " << plan.lanes_per_thread
               << ", \"lane_splits\": " << plan.lane_splits << ", \"num_units\": " << plan.num_units
               << ", \"num_tiles\": " << plan.num_tiles << ", \"shared_bytes\": " << plan.shared_bytes
-              << ", \"rows_of_unit\": " << plan.rows_of_unit << ", \"num_counters\": " << plan.num_counters
-              << ", \"partial_bytes\": " << plan.partial_bytes << "}\n";
+              << ", \"cluster\": " << plan.cluster << ", \"rows_of_unit\": " << plan.rows_of_unit
+              << ", \"num_counters\": " << plan.num_counters << ", \"partial_bytes\": " << plan.partial_bytes << "}\n";
   }
 }
