@@ -15,16 +15,18 @@ namespace gpureduce {
 //   template <class Op> static at::Tensor run(const at::Tensor& self, const Request& request, DType dtype);
 template <class Backend, class Op>
 struct Kernel {
-  static constexpr bool kNeedsOrder = !Op::template Reduction<Complex<float>>::kMeaningful;
+  static constexpr bool kRealOnly = !Op::template Reduction<Complex<float>>::kMeaningful;
 
   static at::Tensor dims_dtype(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                                std::optional<c10::ScalarType> dtype) {
     if (has_dims_to_spare(self) && reduces_all(dim)) {
       return restore_dims(dims_dtype(self.squeeze(), dim, false, dtype), self, keepdim);
     }
-    const DType input = require_dtype(Op::kName, self, kNeedsOrder);
+    const DType input = require_dtype(Op::kName, self, kRealOnly);
     const DimSet reduced = resolve_dims(Op::kName, dim, self.dim());
     const DTypes dtypes = resolve_dtypes(Op::kName, self.scalar_type(), dtype, Op::kFinish == Finish::kDivideByCount);
+    TORCH_CHECK_NOT_IMPLEMENTED(!kRealOnly || !c10::isComplexType(dtypes.result), "gpureduce::", Op::kName,
+                                "(): dtype: expected a real dtype, got ", dtypes.result);
     return Backend::template run<Op>(self, {Op::kName, reduced, keepdim, dtypes.through, dtypes.result}, input);
   }
 
@@ -55,7 +57,7 @@ struct Kernel {
     if (has_dims_to_spare(self) && reduces_all(dim)) {
       return restore_dims(ordered(self.squeeze(), dim, false, result), self, keepdim);
     }
-    const DType input = require_dtype(Op::kName, self, kNeedsOrder);
+    const DType input = require_dtype(Op::kName, self, kRealOnly);
     const Request request{Op::kName, resolve_dims(Op::kName, dim, self.dim()), keepdim, self.scalar_type(), result};
     // An input with elements, which is the rule, has them along every dim.
     if (Backend::kSymbolic || self.numel() == 0) {

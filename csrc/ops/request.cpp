@@ -70,14 +70,13 @@ DimSet resolve_dims(const char* op, at::OptionalIntArrayRef dims, int64_t num_di
   return reduced;
 }
 
-DType require_dtype(const char* op, const at::Tensor& self, bool needs_order) {
+DType require_dtype(const char* op, const at::Tensor& self, bool real_only) {
   const auto dtype = to_dtype(self.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(dtype.has_value(), at_op(op),
                               "self: expected a floating point, integer, bool or complex "
                               "dtype that the library knows, got ",
                               self.scalar_type());
-  TORCH_CHECK_NOT_IMPLEMENTED(!needs_order || !is_complex_dtype(*dtype), at_op(op),
-                              "self: expected a real dtype, for complex numbers have no order, got ",
+  TORCH_CHECK_NOT_IMPLEMENTED(!real_only || !is_complex_dtype(*dtype), at_op(op), "self: expected a real dtype, got ",
                               self.scalar_type());
   return *dtype;
 }

@@ -33,7 +33,7 @@ std::optional<DType> to_dtype(c10::ScalarType type);
 DimSet resolve_dims(const char* op, at::OptionalIntArrayRef dims, int64_t num_dims);
 
 // NotImplementedError for a dtype that the library or the op has no meaning for.
-DType require_dtype(const char* op, const at::Tensor& self, bool needs_order);
+DType require_dtype(const char* op, const at::Tensor& self, bool real_only);
 
 struct DTypes {
   c10::ScalarType through, result;
