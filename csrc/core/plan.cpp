@@ -170,7 +170,7 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
   }
   plan.num_items = plan.num_tiles * plan.splits * plan.lane_splits;
   const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
-  if (plan.splits * plan.lane_splits > 1) plan.num_counters = plan.num_tiles;
+  if (plan.shares_outputs()) plan.num_counters = plan.num_tiles;
   if (entries > 1)
     plan.partial_bytes = static_cast<size_t>(plan.num_tiles * entries * plan.units * plan.vector * traits.value_bytes);
 }

@@ -24,10 +24,11 @@ struct Kernel {
     }
     const DType input = require_dtype(Op::kName, self, kRealOnly);
     const DimSet reduced = resolve_dims(Op::kName, dim, self.dim());
-    const DTypes dtypes = resolve_dtypes(Op::kName, self.scalar_type(), dtype, Op::kFinish == Finish::kDivideByCount);
-    TORCH_CHECK_NOT_IMPLEMENTED(!kRealOnly || !c10::isComplexType(dtypes.result), "gpureduce::", Op::kName,
-                                "(): dtype: expected a real dtype, got ", dtypes.result);
-    return Backend::template run<Op>(self, {Op::kName, reduced, keepdim, dtypes.through, dtypes.result}, input);
+    const c10::ScalarType result =
+        resolve_dtype(Op::kName, self.scalar_type(), dtype, Op::kFinish == Finish::kDivideByCount);
+    TORCH_CHECK_NOT_IMPLEMENTED(!kRealOnly || !c10::isComplexType(result), "gpureduce::", Op::kName,
+                                "(): dtype: expected a real dtype, got ", result);
+    return Backend::template run<Op>(self, {Op::kName, reduced, keepdim, result, result}, input);
   }
 
   static at::Tensor dims(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {

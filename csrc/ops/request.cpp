@@ -81,7 +81,7 @@ DType require_dtype(const char* op, const at::Tensor& self, bool real_only) {
   return *dtype;
 }
 
-DTypes resolve_dtypes(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype, bool mean) {
+c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype, bool mean) {
   const bool integral = c10::isIntegralType(self, /*includeBool=*/true);
   const c10::ScalarType result = dtype.value_or(!mean && integral ? c10::ScalarType::Long : self);
   const auto known = to_dtype(result);
@@ -99,7 +99,7 @@ DTypes resolve_dtypes(const char* op, c10::ScalarType self, std::optional<c10::S
   if (c10::isComplexType(self) && !c10::isComplexType(result) && result != c10::ScalarType::Bool) {
     TORCH_WARN_ONCE(at_op(op), "dtype: converting complex values to ", result, " discards the imaginary part");
   }
-  return {result, result};
+  return result;
 }
 
 void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, bool is_index) {

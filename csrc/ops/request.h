@@ -35,11 +35,8 @@ DimSet resolve_dims(const char* op, at::OptionalIntArrayRef dims, int64_t num_di
 // NotImplementedError for a dtype that the library or the op has no meaning for.
 DType require_dtype(const char* op, const at::Tensor& self, bool real_only);
 
-struct DTypes {
-  c10::ScalarType through, result;
-};
-// Of sum and its like; `mean`: the result must be floating or complex.
-DTypes resolve_dtypes(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype, bool mean);
+// The dtype that sum and its like convert elements to and return; `mean`: it must be floating or complex.
+c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype, bool mean);
 
 // The result's sizes, int64_t or SymInt.
 template <class Size>
