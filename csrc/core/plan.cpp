@@ -14,28 +14,84 @@ int64_t floor_power_of_two(int64_t x) {
   return x <= 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(x)));
 }
 
+bool is_multiple(int64_t elements, int64_t element_bytes, int64_t bytes) {
+  return elements * element_bytes % bytes == 0;
+}
+
+// A region of shared memory after `used` bytes.
+int place_after(int64_t& used, int64_t bytes) {
+  const int64_t start = used;
+  used += ceil_div(bytes, kVectorBytes) * kVectorBytes;
+  return static_cast<int>(start);
+}
+
+// ---- rows
+
 bool is_rows(const Problem& problem) {
   return problem.reduced.count == 1 && problem.reduced[0].stride == 1 && problem.reduced[0].place == 1 &&
          problem.kept.count <= 1 && (problem.kept.count == 0 || problem.kept[0].place == 1);
 }
 
-void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
+// Chains of segments long enough that few vectors pass from one to the next, in the order of their places.
+bool is_segments(const Problem& problem) {
+  const AxisList &kept = problem.kept, &reduced = problem.reduced;
+  if (reduced.count < 1 || reduced.count > kMaxVectorAxes || kept.count > kMaxVectorAxes) return false;
+  if (reduced.innermost().stride != 1) return false;
+  int64_t place = 1;
+  for (int i = reduced.count - 1; i >= 0; i--) {
+    if (reduced[i].place != place) return false;
+    place *= reduced[i].size;
+  }
+  return reduced.innermost().size * problem.element_bytes >= policy::kMinSegmentBytes &&
+         problem.length * problem.element_bytes >= policy::kMinChainBytes;
+}
+
+int warps_per_block(int64_t warps, const DeviceLimits& limits) {
+  return static_cast<int>(
+      std::clamp<int64_t>(floor_power_of_two(warps / limits.num_sms), 1, policy::kThreads / kWarp));
+}
+
+// Rows that are a tree. False: another kernel serves them better.
+bool plan_short_rows(const Problem& problem, const DeviceLimits& limits, bool starts_aligned, Plan& plan) {
+  const int64_t bytes = problem.length * problem.element_bytes, rows = problem.num_outputs;
+  if (plan.aligned) {
+    const int64_t vectors = next_power_of_two(bytes / kVectorBytes);
+    plan.family = Family::kShortRows;
+    plan.vectors_per_thread = vectors >= policy::kVectorsOfTwo ? 2 : 1;
+    plan.threads_per_row = static_cast<int>(vectors / plan.vectors_per_thread);
+    const int64_t warps = ceil_div(rows, kWarp / plan.threads_per_row * kShortRows);
+    plan.threads = warps_per_block(warps, limits) * kWarp;
+    plan.num_items = ceil_div(warps, plan.threads / kWarp);
+    return true;
+  }
+  const int64_t vector = kVectorBytes / problem.element_bytes;
+  if (plan.row_stride == problem.length && vector % problem.length == 0 && rows % (vector / problem.length) == 0 &&
+      starts_aligned) {
+    plan.family = Family::kTinyRows;
+    plan.threads = policy::kThreads;
+    plan.num_items = ceil_div(rows / (vector / problem.length), policy::kThreads * kShortRows);
+    return true;
+  }
+  const bool dense = plan.row_stride >= problem.length && plan.row_stride * 4 <= problem.length * 5;
+  if (rows < policy::kMinStagedRows || !dense) return false;
+  plan.family = Family::kStagedRows;
+  plan.threads = policy::kThreads;
+  plan.lanes_per_thread =
+      static_cast<int>(std::clamp<int64_t>(policy::kStagedThreadBytes / problem.element_bytes, 2, 16));
+  plan.lanes_per_thread = static_cast<int>(std::clamp<int64_t>(plan.order.lanes, 2, plan.lanes_per_thread));
+  plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / plan.lanes_per_thread));
+  const int64_t rows_at_once = plan.threads / plan.threads_per_row;
+  const int64_t row_bytes = plan.row_stride * problem.element_bytes;
+  const int64_t most = std::max<int64_t>(1, policy::kStagedBytes / (row_bytes * rows_at_once)) * rows_at_once;
+  plan.rows_per_tile = static_cast<int>(std::clamp<int64_t>(ceil_div(rows, limits.num_sms), 1, most));
+  plan.num_items = ceil_div(rows, plan.rows_per_tile);
+  plan.shared_bytes = static_cast<size_t>(plan.rows_per_tile * row_bytes + 2 * kVectorBytes);
+  return true;
+}
+
+void plan_leaves(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
   const int64_t vector = kVectorBytes / problem.element_bytes;
   const int64_t rows = problem.num_outputs, leaves = plan.order.num_leaves;
-  plan.row_stride = problem.kept.count == 0 ? 0 : problem.kept[0].stride;
-  plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / vector));
-  if (plan.threads_per_row <= kWarp && leaves == 1) {
-    plan.family = Family::kRowsWarp;
-    plan.one_round = problem.length <= plan.order.lanes;
-    const int64_t rows_at_once = kWarp / plan.threads_per_row * (plan.one_round ? kRowsOfOneRound : 1);
-    const int64_t warps = ceil_div(rows, rows_at_once);
-    const int64_t warps_per_block =
-        std::clamp<int64_t>(floor_power_of_two(warps / limits.num_sms), 1, policy::kThreads / kWarp);
-    plan.threads = static_cast<int>(warps_per_block) * kWarp;
-    plan.num_items = ceil_div(warps, warps_per_block);
-    return;
-  }
-  plan.family = Family::kRowsBlock;
   plan.threads = std::max(kWarp, plan.threads_per_row);
   const int64_t leaf_vectors = std::min(plan.order.leaf_elements, problem.length) / vector;
   if (!traits.ordered && leaf_vectors >= policy::kThreads * policy::kVectorsPerFreeThread)
@@ -47,57 +103,226 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
   plan.leaves_per_split = static_cast<int>(ceil_div(leaves, plan.splits));
   plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
   plan.num_items = rows * plan.splits;
-  plan.cluster = plan.splits > 1 && plan.splits <= limits.max_cluster && plan.leaves_per_split == 1 &&
-                 plan.num_items <= limits.num_sms;
+  plan.cluster = plan.family == Family::kRowsBlock && plan.splits > 1 && plan.splits <= limits.max_cluster &&
+                 plan.leaves_per_split == 1 && plan.num_items <= limits.num_sms;
   if (plan.splits > 1 && !plan.cluster) {
     plan.num_counters = rows;
-    plan.partial_bytes = static_cast<size_t>(rows * leaves * traits.value_bytes);
+    plan.partial_bytes = static_cast<size_t>(rows * leaves * traits.part_bytes);
   }
 }
 
-// The widest vector of neighbouring outputs that every position offers at an aligned address.
-int tile_vector(const Problem& problem, const KernelTraits& traits, uint64_t address) {
-  const int vector = traits.tile_vector;
-  if (problem.kept.count == 0 || problem.kept.count > kMaxVectorAxes || problem.reduced.count > kMaxVectorAxes)
-    return 1;
-  const Axis& inner = problem.kept.innermost();
-  if (inner.stride != 1 || inner.place != 1 || inner.size % vector != 0) return 1;
-  if (address % (vector * problem.element_bytes) != 0) return 1;
-  for (int i = 0; i < problem.kept.count - 1; i++) {
-    if (problem.kept[i].stride % vector != 0) return 1;
+void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
+               Plan& plan) {
+  const int64_t vector = kVectorBytes / problem.element_bytes, rows = problem.num_outputs;
+  plan.row_stride = problem.kept.count == 0 ? 0 : problem.kept[0].stride;
+  plan.aligned = address % kVectorBytes == 0 && is_multiple(plan.row_stride, problem.element_bytes, kVectorBytes) &&
+                 is_multiple(problem.length, problem.element_bytes, kVectorBytes);
+  const bool is_tree = ceil_div(problem.length, vector) <= kWarp;
+  if (is_tree && plan_short_rows(problem, limits, address % kVectorBytes == 0, plan)) return;
+  plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / vector));
+  if (plan.threads_per_row <= kWarp && plan.order.num_leaves == 1) {
+    plan.family = Family::kRowsWarp;
+    const int64_t warps = ceil_div(rows, kWarp / plan.threads_per_row * kRowsAtOnce);
+    plan.threads = warps_per_block(warps, limits) * kWarp;
+    plan.num_items = ceil_div(warps, plan.threads / kWarp);
+    return;
   }
-  for (int i = 0; i < problem.reduced.count; i++) {
-    if (problem.reduced[i].stride % vector != 0) return 1;
-  }
-  return vector;
+  plan.family = plan.order.num_leaves == 1 ? Family::kRowsLeaf : Family::kRowsBlock;
+  plan_leaves(problem, traits, limits, plan);
+  if (plan.family == Family::kRowsLeaf) plan.num_items = ceil_div(rows, kRowsAtOnce);
 }
 
-// Columns too narrow for a vector, in rows without gaps: as many rows as fill whole vectors become one.
-void join_narrow_rows(const Problem& problem, const KernelTraits& traits, uint64_t address, Plan& plan) {
-  if (problem.kept.count != 1 || problem.reduced.count != 1 || !traits.reads_rows) return;
-  Axis &columns = plan.kept.axes[0], &rows = plan.reduced.axes[0];
-  const int64_t vector = traits.tile_vector, joined = vector / std::gcd(columns.size, vector);
-  if (columns.stride != 1 || columns.place != 1 || rows.stride != columns.size || rows.place != 1) return;
-  if (traits.indexed || columns.size * joined > policy::kThreads / 2 * vector || rows.size % joined != 0) return;
-  if (plan.order.lanes % joined != 0 || address % (vector * problem.element_bytes) != 0) return;
+void plan_segments(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
+                   Plan& plan) {
+  plan.family = Family::kSegments;
+  plan.segment_elements = problem.reduced.innermost().size;
+  plan.threads_per_row =
+      static_cast<int>(std::max<int64_t>(1, plan.order.lanes * problem.element_bytes / kVectorBytes));
+  const auto aligned = [&](int64_t elements) {
+    return is_multiple(elements, problem.element_bytes, kVectorBytes);
+  };
+  plan.aligned = address % kVectorBytes == 0 && aligned(plan.segment_elements);
+  for (int i = 0; i < problem.kept.count; i++) plan.aligned = plan.aligned && aligned(problem.kept[i].stride);
+  for (int i = 0; i + 1 < problem.reduced.count; i++) plan.aligned = plan.aligned && aligned(problem.reduced[i].stride);
+  plan_leaves(problem, traits, limits, plan);
+}
+
+// ---- columns
+
+bool is_columns(const Problem& problem) {
+  return problem.kept.count >= 1 && problem.kept.count <= kMaxVectorAxes + 1 && problem.reduced.count <= 1 &&
+         problem.kept.innermost().stride == 1;
+}
+
+// As many narrow rows as fill whole vectors become one, where rows leave no gaps between them.
+void join_narrow_rows(const Problem& problem, Plan& plan) {
+  const Axis& columns = problem.kept.innermost();
+  if (problem.kept.count != 1 || problem.reduced.count != 1 || problem.reduced[0].stride != columns.size) return;
+  if (columns.place != 1 || problem.reduced[0].place != 1) return;
+  const int64_t joined = plan.vector / std::gcd(columns.size, int64_t{plan.vector});
+  if (columns.size * joined > policy::kMaxJoinedVectors * plan.vector || plan.order.lanes < joined) return;
   plan.rows_of_unit = static_cast<int>(joined);
-  plan.vector = static_cast<int>(vector);
-  columns.size *= joined;
-  rows.size /= joined;
-  rows.stride *= joined;
 }
+
+// The block's shared memory, and the partial results that blocks leave for the last one.
+void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
+  const int64_t padded_leaves = next_power_of_two(plan.order.num_leaves);
+  const int64_t outputs = plan.tile_outputs / plan.rows_of_unit;
+  const int64_t sharers = std::min<int64_t>(plan.splits, plan.order.num_leaves) * plan.lane_splits;
+  const int64_t late_rows = plan.lane_splits > 1 ? plan.rows_of_unit : 1;
+  const int64_t entries = plan.lane_splits * late_rows * plan.splits;
+  plan.leaves_per_split = static_cast<int>(padded_leaves / plan.splits);
+  plan.num_items = plan.num_tiles * sharers;
+  plan.is_small = plan.num_items <= limits.num_sms;
+  plan.cluster = sharers > 1 && sharers <= limits.max_cluster && plan.num_items <= limits.num_sms;
+
+  const int batch = !traits.ordered ? 1 : plan.rounds_at_once <= 2 ? kLanesOfFewRounds : kLanesOfManyRounds;
+  const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
+  constexpr int kEntriesBatch = 8;
+  const int64_t entry_levels = std::max(0, log2_of(entries) - log2_of(kEntriesBatch));
+  const int64_t gathered = plan.cluster ? entries * outputs : sharers > 1 ? std::max<int64_t>(plan.threads, outputs) : 0;
+  int64_t used = 0;
+  const int64_t values = int64_t{plan.lanes} * plan.tile_outputs * traits.value_bytes;
+  // The last block folds what the others left where its own values were.
+  place_after(used, plan.cluster ? values : std::max(values, gathered * traits.part_bytes));
+  plan.columns_shared.stack = place_after(used, std::max(levels * plan.threads * plan.vector * traits.value_bytes,
+                                                         plan.cluster ? 0 : entry_levels * plan.threads * traits.part_bytes));
+  plan.columns_shared.parts = place_after(used, outputs * late_rows * traits.part_bytes);
+  plan.columns_shared.leaf_stack = place_after(used, log2_of(plan.leaves_per_split) * outputs * traits.part_bytes);
+  plan.columns_shared.focus = place_after(used, outputs * traits.focus_bytes);
+  plan.columns_shared.gathered = plan.cluster ? place_after(used, gathered * traits.part_bytes) : 0;
+  plan.shared_bytes = static_cast<size_t>(used);
+  plan.num_counters = sharers > 1 && !plan.cluster ? plan.num_tiles : 0;
+  plan.partial_bytes =
+      plan.num_counters > 0 ? static_cast<size_t>(plan.num_tiles * entries * outputs * traits.part_bytes) : 0;
+}
+
+// Sets a tile of `units` vectors, and all that follows from it; `blocks` in all are wanted.
+void set_columns_tile(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, int64_t units,
+                      int64_t blocks, Plan& plan) {
+  const int64_t width = problem.kept.innermost().size * plan.rows_of_unit;
+  const int64_t matrices = problem.num_outputs / problem.kept.innermost().size;
+  const int shift = plan.aligned ? 0 : 1;  // a shifted row ends in one vector more
+  plan.units = static_cast<int>(units);
+  plan.tile_outputs = plan.rows_of_unit > 1 ? static_cast<int>(width) : (plan.units - shift) * plan.vector;
+  plan.tiles_per_row = ceil_div(width, plan.tile_outputs);
+  plan.num_tiles = matrices * plan.tiles_per_row;
+  const int64_t most_lanes = floor_power_of_two(policy::kColumnThreads / units);
+  const int64_t rows = ceil_div(problem.length, plan.rows_of_unit);
+  if (traits.ordered) {
+    const int64_t lanes = plan.order.lanes;
+    plan.lanes = static_cast<int>(std::min(lanes, most_lanes));
+    const int64_t spare = blocks / std::max<int64_t>(1, plan.num_tiles);
+    plan.splits = static_cast<int>(
+        std::clamp<int64_t>(floor_power_of_two(spare), 1, next_power_of_two(plan.order.num_leaves)));
+    plan.lane_splits = 1;
+    if (plan.splits >= plan.order.num_leaves && traits.focus_bytes == 0) {
+      const int64_t most = std::min(lanes / plan.lanes, policy::kMaxLaneSplits);
+      plan.lane_splits = static_cast<int>(std::clamp<int64_t>(floor_power_of_two(spare / plan.order.num_leaves), 1, most));
+    }
+    plan.lanes_per_thread = static_cast<int>(lanes / plan.lanes / plan.lane_splits);
+  } else {
+    // Any order will do: a thread takes rows one after the other, and blocks share them as evenly as they can.
+    plan.lanes = static_cast<int>(std::min(next_power_of_two(rows), most_lanes));
+    const int64_t most = std::clamp<int64_t>(ceil_div(rows, plan.lanes * policy::kMinFreeRounds), 1, 512);
+    const int64_t leaves = std::clamp<int64_t>(blocks / std::max<int64_t>(1, plan.num_tiles), 1, most);
+    plan.order.lanes = plan.lanes;
+    plan.order.leaf_elements = ceil_div(ceil_div(rows, leaves), plan.vector) * plan.vector;
+    plan.order.num_leaves = std::max<int64_t>(1, ceil_div(rows, plan.order.leaf_elements));
+    plan.splits = static_cast<int>(next_power_of_two(plan.order.num_leaves));
+    plan.lanes_per_thread = plan.lane_splits = 1;
+  }
+  plan.threads = static_cast<int>(ceil_div(plan.units * plan.lanes, kWarp)) * kWarp;
+  plan.owns_outputs = plan.lanes == 1 && plan.splits * plan.lane_splits == 1 && plan.order.num_leaves == 1 &&
+                      plan.rows_of_unit == 1 && plan.aligned && width % plan.vector == 0 &&
+                      problem.kept.innermost().place == 1 && traits.focus_bytes == 0;
+  place_columns(traits, limits, plan);
+}
+
+// Whether a thread's slots are the same outputs in all rows it takes.
+bool shifts_agree(const Problem& problem, const Plan& plan) {
+  if (plan.aligned || plan.rows_of_unit > 1) return true;
+  const int64_t stride = plan.row_stride, vector = plan.vector;
+  const int64_t thread_step = int64_t{plan.lanes} * plan.lane_splits;
+  return (plan.lanes_per_thread == 1 || thread_step * stride % vector == 0) &&
+         (problem.length <= plan.order.lanes || plan.order.lanes * stride % vector == 0) &&
+         (plan.order.num_leaves == 1 || plan.order.leaf_elements * stride % vector == 0);
+}
+
+// False: the tiles kernel has to do.
+bool plan_columns(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
+                  Plan& plan) {
+  const Axis& inner = problem.kept.innermost();
+  const int64_t bytes = problem.element_bytes;
+  plan.vector = traits.tile_vector;
+  const int64_t vector_bytes = plan.vector * bytes;
+  plan.row_stride = problem.reduced.count == 0 ? 0 : problem.reduced[0].stride;
+  plan.aligned = address % vector_bytes == 0 && is_multiple(plan.row_stride, bytes, vector_bytes);
+  for (int i = 0; i + 1 < problem.kept.count; i++) {
+    plan.aligned = plan.aligned && is_multiple(problem.kept[i].stride, bytes, vector_bytes);
+  }
+  if (plan.aligned && inner.size % plan.vector == 0 && inner.place == 1 && problem.length <= kThinLength) {
+    plan.family = Family::kThin;
+    plan.threads = policy::kThreads;
+    plan.tiles_per_row = inner.size / plan.vector;
+    plan.num_tiles = problem.num_outputs / plan.vector;
+    const int units = kThinLoads / (problem.length <= 2 ? 2 : kThinLength);
+    plan.num_items = ceil_div(plan.num_tiles, policy::kThreads * units);
+    return true;
+  }
+  if (problem.length <= 1) return false;
+  plan.family = Family::kColumns;
+  if (inner.size % plan.vector != 0) join_narrow_rows(problem, plan);
+  if (plan.rows_of_unit > 1) {
+    plan.aligned = address % vector_bytes == 0;
+    plan.row_stride *= plan.rows_of_unit;
+    plan.order.lanes /= plan.rows_of_unit;
+    plan.order.leaf_elements /= plan.rows_of_unit;
+  }
+  const int64_t rounds = ceil_div(ceil_div(problem.length, plan.rows_of_unit), plan.order.lanes);
+  plan.rounds_at_once = rounds <= 2 ? static_cast<int>(rounds) : 4;
+
+  const int64_t width = inner.size * plan.rows_of_unit;
+  const int64_t row_vectors = ceil_div(width, plan.vector) + (plan.aligned ? 0 : 1);
+  const int64_t all_bytes = problem.num_outputs * problem.length * bytes;
+  const int64_t blocks = std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1,
+                                             int64_t{policy::kColumnBlocksPerSm} * limits.num_sms);
+  const Order order = plan.order;  // the unordered walk chooses its own for every tile
+  const auto set_tile = [&](int64_t units) {
+    plan.order = order;
+    set_columns_tile(problem, traits, limits, std::min(units, row_vectors), blocks, plan);
+  };
+  if (plan.rows_of_unit > 1) {
+    set_tile(row_vectors);
+  } else {
+    // The widest tile that leaves every multiprocessor enough to do; narrow ones only where the input is cached.
+    const int64_t narrowest =
+        all_bytes <= policy::kCachedBytes ? policy::kMinTileVectors : policy::kMinStreamedTileVectors;
+    // A shifted tile has a vector that holds no outputs of its own, so it is wide, and has lanes enough that all rows of
+    // a thread are shifted alike.
+    int64_t units = plan.aligned ? policy::kMaxTileVectors : policy::kColumnThreads / plan.vector;
+    for (;; units /= 2) {
+      set_tile(units);
+      const int64_t leaves = traits.ordered ? order.num_leaves : 1;
+      if (units / 2 < narrowest || plan.num_tiles * leaves * 2 > blocks) break;
+    }
+    // Fewer outputs a tile where that gives no more tiles: a last tile that is as full as the others.
+    if (!plan.aligned && plan.tiles_per_row > 1) set_tile(ceil_div(ceil_div(width, plan.tiles_per_row), plan.vector) + 1);
+  }
+  return shifts_agree(problem, plan) && static_cast<int64_t>(plan.shared_bytes) <= policy::kMaxTileSharedBytes;
+}
+
+// ---- any strides
 
 // What follows from a tile's units and lanes: the split over blocks and the shared memory.
 void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_blocks, Plan& plan) {
-  const int64_t lanes = plan.order.lanes / plan.rows_of_unit;
+  const int64_t lanes = plan.order.lanes;
   plan.threads = static_cast<int>(ceil_div(plan.units * plan.lanes, kWarp)) * kWarp;
-  plan.num_tiles = ceil_div(plan.num_units, plan.units);
   plan.lane_splits = 1;
   plan.leaves_per_split = static_cast<int>(leaves);
   if (plan.num_tiles < wanted_blocks) {
-    const int64_t spare = std::min<int64_t>(wanted_blocks / (plan.num_tiles * leaves), policy::kMaxLaneSplits);
-    // The rows of a unit fold after the lanes that blocks share, so these may not be split.
-    if (plan.rows_of_unit == 1) {
+    const int64_t spare = std::min(wanted_blocks / (plan.num_tiles * leaves), policy::kMaxLaneSplits);
+    if (traits.focus_bytes == 0) {
       plan.lane_splits = static_cast<int>(std::min(floor_power_of_two(spare), lanes / plan.lanes));
     }
     const int64_t splits = std::min(leaves, ceil_div(wanted_blocks, plan.num_tiles));
@@ -108,71 +333,51 @@ void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_bloc
 
   // A thread folds its lanes on a stack that is as deep as the fold has levels above one batch; the block's threads
   // fold after that, and the last block folds the partial results on such a stack again.
-  const int batch = plan.one_at_a_time ? 1 : plan.one_round ? kLanesOfOneRound : kLanesOfManyRounds;
+  const int batch = plan.one_at_a_time ? 1 : plan.one_round ? kLanesOfOneRound : kLanesOfTiles;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
   const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
-  const int64_t stack = levels * plan.threads * plan.vector;
-  const int64_t finish_stack = entries > 1 ? log2_of(entries) * plan.threads : 0;
-  const int64_t fold = std::max<int64_t>(plan.lanes * plan.units * plan.vector, plan.threads);
-  plan.shared_bytes = static_cast<size_t>((std::max(stack, finish_stack) + fold) * traits.value_bytes);
+  int64_t used = 0;
+  place_after(used, int64_t{plan.lanes} * plan.units * traits.value_bytes);
+  plan.tiles_shared.stack = place_after(
+      used, plan.threads * std::max<int64_t>(levels * traits.value_bytes, log2_of(entries) * traits.part_bytes));
+  plan.tiles_shared.parts = place_after(used, int64_t{plan.threads} * traits.part_bytes);
+  plan.tiles_shared.focus = place_after(used, int64_t{plan.units} * traits.focus_bytes);
+  plan.shared_bytes = static_cast<size_t>(used);
 }
 
-void plan_tiles(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
-                bool may_join, Plan& plan) {
+void plan_tiles(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
   plan.family = Family::kTiles;
-  plan.kept = problem.kept;
-  plan.reduced = problem.reduced;
   // A walk along more than two axes, or around a very long one, cannot step from element to element.
   const bool steps =
       problem.reduced.count < 2 || (problem.reduced.count == 2 && problem.reduced[1].size < int64_t{1} << 30);
   plan.one_round = problem.length <= plan.order.lanes;
   plan.one_at_a_time = !traits.reads_rows || !(steps || plan.one_round);
-  plan.vector = plan.one_at_a_time ? 1 : tile_vector(problem, traits, address);
-  if (may_join && plan.vector == 1 && !plan.one_at_a_time) join_narrow_rows(problem, traits, address, plan);
-  plan.num_units = problem.num_outputs * plan.rows_of_unit / plan.vector;
-  if (plan.vector > 1 && plan.rows_of_unit == 1 && problem.length <= kThinLength) {
-    plan.family = Family::kThin;
-    plan.threads = policy::kThreads;
-    plan.num_items = ceil_div(plan.num_units, policy::kThreads * kThinUnits);
-    return;
-  }
-  const int64_t lanes = plan.order.lanes / plan.rows_of_unit, leaves = plan.order.num_leaves;
-  const int unit_bytes = plan.vector * problem.element_bytes;
-  const int64_t all_bytes = problem.num_outputs * problem.length * problem.element_bytes;
+  const int64_t lanes = plan.order.lanes, leaves = plan.order.num_leaves, outputs = problem.num_outputs;
+  const int64_t all_bytes = outputs * problem.length * problem.element_bytes;
   const int64_t wanted_blocks =
-      std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1, policy::kBlocksPerSm * limits.num_sms);
-  plan.lanes_first = plan.rows_of_unit == 1 && problem.reduced.count > 0 && problem.kept.count > 0 &&
-                     problem.reduced.innermost().stride < problem.kept.innermost().stride;
-  if (problem.kept.count == 0) plan.lanes_first = true;
-
-  if (plan.rows_of_unit > 1) {
-    plan.units = static_cast<int>(plan.num_units);  // a tile must hold the whole row
-    plan.lanes = static_cast<int>(std::min(lanes, floor_power_of_two(policy::kThreads / plan.units)));
-  } else if (plan.lanes_first) {
+      std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1, int64_t{policy::kBlocksPerSm} * limits.num_sms);
+  plan.lanes_first = problem.kept.count == 0 || (problem.reduced.count > 0 && problem.reduced.innermost().stride <
+                                                                                  problem.kept.innermost().stride);
+  if (plan.lanes_first) {
     plan.lanes = static_cast<int>(std::min<int64_t>(lanes, policy::kThreads));
-    plan.units = static_cast<int>(std::min<int64_t>(policy::kThreads / plan.lanes, plan.num_units));
-  } else if (lanes <= policy::kMaxLanesOfOneThread && plan.num_units >= policy::kMinThreadsPerSm * limits.num_sms) {
+    plan.units = static_cast<int>(std::min<int64_t>(policy::kThreads / plan.lanes, outputs));
+  } else if (lanes <= policy::kMaxLanesOfOneThread && outputs >= policy::kMinThreadsPerSm * limits.num_sms) {
     plan.units = policy::kThreads;
   } else {
-    int64_t units = std::clamp(policy::kTileRowBytes / unit_bytes, 1, policy::kThreads);
-    while (units * unit_bytes > policy::kMinTileRowBytes && ceil_div(plan.num_units, units) * leaves < wanted_blocks) {
+    int64_t units = std::clamp(policy::kTileRowBytes / problem.element_bytes, 1, policy::kThreads);
+    while (units * problem.element_bytes > policy::kMinTileRowBytes &&
+           ceil_div(outputs, units) * leaves < wanted_blocks) {
       units /= 2;
     }
-    plan.units = static_cast<int>(std::min(units, plan.num_units));
+    plan.units = static_cast<int>(std::min(units, outputs));
     plan.lanes = static_cast<int>(std::min(lanes, floor_power_of_two(policy::kThreads / plan.units)));
   }
+  plan.num_tiles = ceil_div(outputs, plan.units);
   split_tiles(traits, leaves, wanted_blocks, plan);
-  while (plan.shared_bytes > policy::kMaxTileSharedBytes && !plan.lanes_first && plan.rows_of_unit == 1 &&
-         plan.units > 1 && 2 * plan.lanes <= lanes) {
-    plan.units = (plan.units + 1) / 2;
-    plan.lanes *= 2;
-    split_tiles(traits, leaves, wanted_blocks, plan);
-  }
   plan.num_items = plan.num_tiles * plan.splits * plan.lane_splits;
   const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
   if (plan.shares_outputs()) plan.num_counters = plan.num_tiles;
-  if (entries > 1)
-    plan.partial_bytes = static_cast<size_t>(plan.num_tiles * entries * plan.units * plan.vector * traits.value_bytes);
+  if (entries > 1) plan.partial_bytes = static_cast<size_t>(plan.num_tiles * entries * plan.units * traits.part_bytes);
 }
 
 }  // namespace
@@ -181,20 +386,21 @@ Plan make_plan(const Problem& problem, const KernelTraits& traits, const DeviceL
   Plan plan;
   if (problem.num_outputs == 0) return plan;
   plan.order = make_order(problem.length, problem.element_bytes);
+  const Plan nothing_yet = plan;
+  bool planned = true;
   if (traits.reads_rows && is_rows(problem)) {
-    plan_rows(problem, traits, limits, plan);
+    plan_rows(problem, traits, limits, address, plan);
+  } else if (traits.reads_rows && is_segments(problem)) {
+    plan_segments(problem, traits, limits, address, plan);
   } else {
-    Plan tiles = plan;
-    plan_tiles(problem, traits, limits, address, /*may_join=*/true, tiles);
-    if (tiles.rows_of_unit > 1 && tiles.shared_bytes > policy::kMaxTileSharedBytes) {
-      // Not so narrow after all: the whole row in one block leaves it too few lanes.
-      tiles = plan;
-      plan_tiles(problem, traits, limits, address, /*may_join=*/false, tiles);
-    }
-    plan = tiles;
-    plan.supported = problem.kept.count <= kMaxAxes && problem.reduced.count <= kMaxAxes &&
-                     static_cast<int64_t>(plan.shared_bytes) <= limits.max_shared_bytes;
+    planned = traits.reads_rows && is_columns(problem) && plan_columns(problem, traits, limits, address, plan);
   }
+  if (!planned) {
+    plan = nothing_yet;
+    plan_tiles(problem, traits, limits, plan);
+    plan.supported = problem.kept.count <= kMaxAxes && problem.reduced.count <= kMaxAxes;
+  }
+  plan.supported = plan.supported && static_cast<int64_t>(plan.shared_bytes) <= limits.max_shared_bytes;
   plan.num_blocks = std::min(plan.num_items, limits.max_blocks);
   return plan;
 }

@@ -9,15 +9,21 @@
 
 namespace gpureduce {
 
-// Rows that a warp of the rows kernel loads side by side where a row is one round of loads.
-inline constexpr int kRowsOfOneRound = 4;
-// Lanes that a thread of the tiles kernel loads side by side: where a lane takes one element, and otherwise.
-inline constexpr int kLanesOfOneRound = 8;
-inline constexpr int kLanesOfManyRounds = 2;  // at least
+// Rows that a thread of the short rows kernel has in flight.
+inline constexpr int kShortRows = 4;
+// Rows of one leaf that a thread of the rows kernels has in flight.
+inline constexpr int kRowsAtOnce = 2;
+// Lanes that a thread of the columns kernel loads side by side: where a lane takes one or two elements, and where it
+// takes more (four at once).
+inline constexpr int kLanesOfFewRounds = 4;
+inline constexpr int kLanesOfManyRounds = 2;
 // Reductions of up to this many elements have a kernel that shares nothing between threads.
 inline constexpr int kThinLength = 4;
-inline constexpr int kThinUnits = 4;  // of a thread
-// Axes, kept and reduced each, that the vector form of the tiles kernel takes; and its general form.
+inline constexpr int kThinLoads = 8;  // of a thread
+// Lanes that a thread of the tiles kernel loads side by side: where a lane takes one element, and at least otherwise.
+inline constexpr int kLanesOfOneRound = 8;
+inline constexpr int kLanesOfTiles = 2;
+// Axes, kept and reduced each, that kernels which read vectors take; and the tiles kernel.
 inline constexpr int kMaxVectorAxes = 4;
 inline constexpr int kMaxAxes = 32;
 
@@ -30,54 +36,77 @@ struct DeviceLimits {
 
 // What the planner must know of a reduction over one element type.
 struct KernelTraits {
-  int value_bytes = 1;     // of a lane
-  int tile_vector = 1;     // outputs that a thread of the tiles kernel takes at once
-  bool ordered = true;     // whether the order of combination binds
-  bool indexed = false;    // whether the result is a position
+  int value_bytes = 1;  // of a lane
+  int part_bytes = 1;   // of a leaf
+  int focus_bytes = 0;  // 0: a leaf is walked once, without a focus (reductions/interface.h)
+  int tile_vector = 1;  // outputs that a thread of the columns kernel takes at once
+  bool ordered = true;  // whether the order of combination binds
   bool reads_rows = true;  // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 
 enum class Family : uint8_t {
-  kNothing,    // no output
-  kRowsWarp,   // contiguous elements, up to 32 threads a row
-  kRowsBlock,  // contiguous elements, a block for one leaf at a time
-  kThin,       // a few elements each, any strides: a thread for a unit of neighbouring outputs
-  kTiles,      // any strides: a block takes a tile of outputs x lanes
+  kNothing,     // no output
+  kTinyRows,    // contiguous elements without gaps, several rows to a vector
+  kShortRows,   // contiguous elements, whole aligned vectors, a tree
+  kStagedRows,  // contiguous elements, a tree, rows side by side at any alignment: through shared memory
+  kRowsWarp,    // contiguous elements, up to 32 threads a row
+  kRowsLeaf,    // contiguous elements, a block for a row of one leaf
+  kRowsBlock,   // contiguous elements, a block for one leaf at a time
+  kSegments,    // the same for rows that are chains of contiguous segments
+  kThin,        // a few elements each of neighbouring outputs: a thread for a vector of outputs
+  kColumns,     // neighbouring outputs: a block takes a tile of vectors of outputs x lanes
+  kTiles,       // any strides: a block takes a tile of outputs x lanes, element by element
+};
+
+// Where the parts of a block's shared memory start, in bytes.
+struct ColumnsShared {
+  int stack = 0, parts = 0, leaf_stack = 0, focus = 0, gathered = 0;
+};
+struct TilesShared {
+  int stack = 0, parts = 0, focus = 0;
 };
 
 struct Plan {
   Family family = Family::kNothing;
   bool supported = true;  // false: more axes than the kernels take
-  Order order;
+  Order order;            // as the kernel walks it: where the order does not bind, its own
 
   int threads = 0;        // of a block
   int64_t num_items = 0;  // blocks' worth of work; block b takes items b, b + num_blocks, ...
   int64_t num_blocks = 0;
+  size_t shared_bytes = 0;
 
-  // Leaves of one output (or tile) over blocks: each block takes `leaves_per_split` in a row.
+  // Leaves of one output (or tile) over blocks. Rows and tiles: each block takes `leaves_per_split` in a row. Columns:
+  // block s takes leaves s, s + splits, ..., and `splits` is a power of two.
   int splits = 1;
   int leaves_per_split = 1;
-
+  int lane_splits = 1;   // lanes of one leaf over blocks
   bool cluster = false;  // the blocks of an output are a cluster, so that no ticket is needed
 
   // Rows.
-  int64_t row_stride = 0;
+  int64_t row_stride = 0;  // also of the columns kernel: from one position to the next
   int threads_per_row = 0;
-  bool one_round = false;  // every lane takes one element: rows are loaded side by side instead of rounds
+  int vectors_per_thread = 1;                   // short rows
+  int rows_per_tile = 0, lanes_per_thread = 1;  // staged rows; columns and tiles: lanes that a thread walks
+  int64_t segment_elements = 0;                 // segments
+  bool aligned = false;                         // every vector that is read starts at a multiple of its size
 
-  // Tiles. A block has `units` x `lanes` threads; a unit is `vector` neighbouring outputs.
+  // Columns and tiles. A block has `units` x `lanes` threads; a unit is `vector` neighbouring outputs.
   int vector = 1;
   int units = 1;
   int lanes = 1;
-  bool lanes_first = false;  // neighbouring threads are neighbouring lanes (and not neighbouring units)
-  int lanes_per_thread = 1;
-  int lane_splits = 1;  // lanes over blocks
-  // Narrow columns: so many positions lie side by side that they fill whole vectors, and are read as one row of units.
+  int rounds_at_once = 4;    // columns: 1, 2 or 4 elements of a lane are loaded side by side
+  bool one_round = false;    // tiles: every lane takes one element at most
+  bool lanes_first = false;  // tiles: neighbouring threads are neighbouring lanes (and not neighbouring units)
+  bool one_at_a_time = false;  // tiles: converted elements, and positions that take a division each
+  bool is_small = false;       // columns: fewer blocks than multiprocessors
+  bool owns_outputs = false;   // columns: a thread shares its outputs with no other
+  int tile_outputs = 1;        // columns: of one position
+  // Narrow columns: so many positions lie side by side that they fill whole vectors, and are read as one.
   int rows_of_unit = 1;
-  AxisList kept, reduced;      // the problem's, as the tiles see them
-  bool one_at_a_time = false;  // converted elements, and positions that take a division each
-  int64_t num_units = 0, num_tiles = 0;
-  size_t shared_bytes = 0;
+  int64_t tiles_per_row = 0, num_tiles = 0;
+  ColumnsShared columns_shared;
+  TilesShared tiles_shared;
 
   // Blocks that share an output leave partial results and draw a ticket; the last one folds.
   int64_t num_counters = 0;

@@ -20,6 +20,34 @@ inline constexpr int kLeafBlocksPerSm = 16;
 // Where the order does not bind, a leaf with this many vectors for each thread is walked by the largest block.
 inline constexpr int64_t kVectorsPerFreeThread = 4;
 
+// Short rows: from this many vectors on a thread takes two of them, which halves the shuffles.
+inline constexpr int kVectorsOfTwo = 4;
+// Staged rows: shared memory of a block (eight of them fit a multiprocessor), elements of a row that a thread takes,
+// and how many rows make it worth the detour.
+inline constexpr int64_t kStagedBytes = 16384;
+inline constexpr int kStagedThreadBytes = 64;
+inline constexpr int64_t kMinStagedRows = 64;
+
+// Segments shorter than this leave too many vectors that pass from one to the next; rows shorter than that leave a
+// block too little to do.
+inline constexpr int64_t kMinSegmentBytes = 64;
+inline constexpr int64_t kMinChainBytes = 2048;
+
+// Columns. A tile's row in vectors: wide rows are read at the speed of memory, and below 256 bytes streaming slows
+// down; input that the L2 cache holds may be read in pieces of a sector.
+inline constexpr int64_t kMaxTileVectors = 256;
+inline constexpr int64_t kMinStreamedTileVectors = 16;
+inline constexpr int64_t kMinTileVectors = 2;
+inline constexpr int64_t kCachedBytes = 4 << 20;
+// One wave of blocks: two fit a multiprocessor, of up to so many threads (nine warps: a tile of 32 vectors and the one
+// that a shifted row adds, times eight lanes).
+inline constexpr int kColumnBlocksPerSm = 2;
+inline constexpr int kColumnThreads = 288;
+// Narrow rows are joined up to so many vectors.
+inline constexpr int64_t kMaxJoinedVectors = 64;
+// Rows that a thread takes at least where blocks may share them at will.
+inline constexpr int64_t kMinFreeRounds = 4;
+
 // Tiles. A block reads this many contiguous bytes of one position, less where that leaves multiprocessors idle:
 // below 128 bytes a cache line is read in pieces.
 inline constexpr int kTileRowBytes = 512;
@@ -28,11 +56,11 @@ inline constexpr int kMinTileRowBytes = 128;
 inline constexpr int kMaxLanesOfOneThread = 64;
 inline constexpr int kMinThreadsPerSm = 512;
 // A block that gets less than this to read is not worth its launch.
-inline constexpr int64_t kMinBlockBytes = 16384;
+inline constexpr int64_t kMinBlockBytes = 8192;
 // Lanes of one leaf over blocks: each more is one more partial result to fold.
-inline constexpr int kMaxLaneSplits = 32;
+inline constexpr int64_t kMaxLaneSplits = 32;
 
-// Shared memory of a tile's block: four blocks and more fit a multiprocessor.
-inline constexpr std::size_t kMaxTileSharedBytes = 56 * 1024;
+// Shared memory of a block of columns: three blocks and more fit a multiprocessor.
+inline constexpr int64_t kMaxTileSharedBytes = 72 * 1024;
 
 }  // namespace gpureduce::policy

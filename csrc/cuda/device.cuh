@@ -15,10 +15,16 @@ inline constexpr int kWarp = 32;
 inline constexpr unsigned kFullMask = ~0u;
 
 // Launches overlap on Hopper: a kernel may start while the one before it in the stream drains. It must not touch memory
-// before wait_for_previous_kernel(), and lets its own successor come as soon as it has started.
+// before wait_for_previous_kernel(), and says itself when its successor may come.
 __device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// At once where blocks come in many waves or are few. A kernel of one wave does so when its blocks have read: blocks of
+// the next one that wait on some multiprocessors would leave it unevenly spread.
+__device__ __forceinline__ void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
@@ -30,6 +36,23 @@ __device__ __forceinline__ uint4 load_streaming(const uint4* address) {
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(address));
   return v;
+}
+
+// The 16 bytes that start `bytes` (1 .. 15) into the 32 of `low` and `high`.
+__device__ __forceinline__ uint4 shift_bytes(const uint4& low, const uint4& high, int bytes) {
+  const bool two = bytes & 8, one = bytes & 4;
+  uint32_t words[6];  // from the pair of words on that the result starts in
+  words[0] = two ? low.z : low.x;
+  words[1] = two ? low.w : low.y;
+  words[2] = two ? high.x : low.z;
+  words[3] = two ? high.y : low.w;
+  words[4] = two ? high.z : high.x;
+  words[5] = two ? high.w : high.y;
+#pragma unroll
+  for (int i = 0; i < 5; i++) words[i] = one ? words[i + 1] : words[i];
+  const unsigned bits = 8 * (bytes & 3);
+  return {__funnelshift_r(words[0], words[1], bits), __funnelshift_r(words[1], words[2], bits),
+          __funnelshift_r(words[2], words[3], bits), __funnelshift_r(words[3], words[4], bits)};
 }
 
 // The two halves of a barrier of all threads of a cluster; shared memory written before the first is visible after the
@@ -93,10 +116,12 @@ __device__ __forceinline__ T shuffle_xor(const T& value, int distance) {
 template <class T>
 __device__ __forceinline__ T load_shared_by_blocks(const T* address) {
   using Word = std::conditional_t<sizeof(T) % 16 == 0, uint4, std::conditional_t<sizeof(T) % 8 == 0, uint2, uint32_t>>;
-  static_assert(sizeof(T) == sizeof(Word));
-  const Word word = __ldcg(reinterpret_cast<const Word*>(address));
+  static_assert(sizeof(T) % sizeof(Word) == 0);
+  Word words[sizeof(T) / sizeof(Word)];
+#pragma unroll
+  for (size_t i = 0; i < sizeof(T) / sizeof(Word); i++) words[i] = __ldcg(reinterpret_cast<const Word*>(address) + i);
   T value;
-  memcpy(&value, &word, sizeof(value));
+  memcpy(&value, words, sizeof(value));
   return value;
 }
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "cuda/rows.cuh"
+#include "cuda/short_rows.cuh"
 #include "cuda/tiles.cuh"
 
 namespace gpureduce::cuda {
@@ -48,74 +48,155 @@ cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments,
 template <class Reduction, class Element>
 cudaError_t launch_rows(const Call& call) {
   const Plan& plan = call.plan;
-  const RowsArguments arguments{.input = call.input,
-                                .row_stride = plan.row_stride,
-                                .num_rows = call.problem.num_outputs,
-                                .length = call.problem.length,
-                                .leaf_elements = plan.order.leaf_elements,
-                                .num_leaves = static_cast<int>(plan.order.num_leaves),
-                                .threads_per_row = plan.threads_per_row,
-                                .splits = plan.splits,
-                                .leaves_per_split = plan.leaves_per_split,
-                                .num_items = plan.num_items,
-                                .output = call.output,
-                                .divisor = call.divisor,
-                                .counters = call.workspace.counters,
-                                .partials = call.workspace.partials,
-                                .output_dtype = call.output_dtype};
-  if (plan.family == Family::kRowsWarp) {
-    return launch_kernel(plan.one_round ? rows_warp_kernel<Reduction, Element, kRowsOfOneRound>
-                                        : rows_warp_kernel<Reduction, Element, 1>,
-                         arguments, plan, call.stream);
+  const RowsArguments rows{.input = call.input,
+                           .row_stride = plan.row_stride,
+                           .num_rows = call.problem.num_outputs,
+                           .length = call.problem.length,
+                           .leaf_elements = plan.order.leaf_elements,
+                           .num_leaves = static_cast<int>(plan.order.num_leaves),
+                           .threads_per_row = plan.threads_per_row,
+                           .splits = plan.splits,
+                           .leaves_per_split = plan.leaves_per_split,
+                           .num_items = plan.num_items,
+                           .output = call.output,
+                           .divisor = call.divisor,
+                           .counters = call.workspace.counters,
+                           .partials = call.workspace.partials,
+                           .output_dtype = call.output_dtype};
+  switch (plan.family) {
+    case Family::kShortRows:
+      return launch_kernel(plan.vectors_per_thread == 2 ? short_rows_kernel<Reduction, Element, 2>
+                                                        : short_rows_kernel<Reduction, Element, 1>,
+                           rows, plan, call.stream);
+    case Family::kStagedRows:
+      return launch_kernel(staged_rows_kernel<Reduction, Element>,
+                           StagedArguments{rows, plan.rows_per_tile, plan.lanes_per_thread}, plan, call.stream);
+    case Family::kRowsWarp:
+      return launch_kernel(
+          plan.aligned ? rows_warp_kernel<Reduction, Element, true> : rows_warp_kernel<Reduction, Element, false>, rows,
+          plan, call.stream);
+    case Family::kTinyRows:
+      return launch_kernel(tiny_rows_kernel<Reduction, Element>, rows, plan, call.stream);
+    case Family::kRowsLeaf:
+      return launch_kernel(
+          plan.aligned ? rows_leaf_kernel<Reduction, Element, true> : rows_leaf_kernel<Reduction, Element, false>, rows,
+          plan, call.stream);
+    case Family::kSegments: {
+      const bool narrow = call.problem.length < int64_t{1} << 31;
+      AxisList outer = call.problem.reduced;
+      outer.count--;
+      const int64_t num_segments = call.problem.length / plan.segment_elements;
+      const SegmentsArguments segments{rows,
+                                       plan.segment_elements,
+                                       narrow ? Divider(plan.segment_elements) : Divider{},
+                                       narrow,
+                                       {call.problem.kept, call.problem.num_outputs},
+                                       {outer, num_segments}};
+      return launch_kernel(plan.aligned ? rows_block_kernel<Reduction, Element, RowsForm::kSegments>
+                                        : rows_block_kernel<Reduction, Element, RowsForm::kBrokenSegments>,
+                           segments, plan, call.stream);
+    }
+    default:
+      return launch_kernel(plan.cluster   ? rows_block_kernel<Reduction, Element, RowsForm::kCluster>
+                           : plan.aligned ? rows_block_kernel<Reduction, Element, RowsForm::kAlignedTicket>
+                                          : rows_block_kernel<Reduction, Element, RowsForm::kTicket>,
+                           rows, plan, call.stream);
   }
-  return launch_kernel(
-      plan.cluster ? rows_block_kernel<Reduction, Element, true> : rows_block_kernel<Reduction, Element, false>,
-      arguments, plan, call.stream);
 }
 
-template <class Reduction, class Element, int kVector>
-cudaError_t launch_tiles(const Call& call) {
-  constexpr int kAxes = kVector == 1 ? kMaxAxes : kMaxVectorAxes;
+template <class Reduction, class Element>
+cudaError_t launch_columns(const Call& call) {
   const Plan& plan = call.plan;
-  const TilesArguments<kAxes> arguments{
-      .input = call.input,
-      .output = call.output,
-      .counters = call.workspace.counters,
-      .partials = call.workspace.partials,
-      .divisor = call.divisor,
-      .length = call.problem.length / plan.rows_of_unit,
-      .leaf_elements = plan.order.leaf_elements / plan.rows_of_unit,
-      .num_units = plan.num_units,
-      .num_tiles = plan.num_tiles,
-      .num_items = plan.num_items,
-      .order_lanes = static_cast<int>(plan.order.lanes / plan.rows_of_unit),
-      .num_leaves = static_cast<int>(plan.order.num_leaves),
-      .units = plan.units,
-      .lanes = plan.lanes,
-      .lanes_per_thread = plan.lanes_per_thread,
-      .lane_splits = plan.lane_splits,
-      .splits = plan.splits,
-      .leaves_per_split = plan.leaves_per_split,
-      .lanes_first = plan.lanes_first,
-      .rows_of_unit = plan.rows_of_unit,
-      .input_dtype = call.input_dtype,
-      .through = call.through,
-      .output_dtype = call.output_dtype,
-      .kept = {plan.kept, plan.num_units, kVector},
-      .reduced = {plan.reduced, call.problem.length / plan.rows_of_unit, 1, plan.order.lanes / plan.rows_of_unit}};
-  if constexpr (kVector > 1) {
-    if (plan.family == Family::kThin) {
-      return launch_kernel(thin_kernel<Reduction, Element, kVector>, arguments, plan, call.stream);
+  const AxisList &kept = call.problem.kept, &reduced = call.problem.reduced;
+  const int64_t step_place = reduced.count == 0 ? 0 : reduced[0].place;
+  AxisList matrices = kept;
+  matrices.count--;
+  const ColumnsArguments arguments{.input = call.input,
+                                   .output = call.output,
+                                   .counters = call.workspace.counters,
+                                   .partials = call.workspace.partials,
+                                   .divisor = call.divisor,
+                                   .row_stride = plan.row_stride,
+                                   .row_place = step_place * plan.rows_of_unit,
+                                   .length = ceil_div(call.problem.length, plan.rows_of_unit),
+                                   .leaf_elements = plan.order.leaf_elements,
+                                   .width = kept.innermost().size * plan.rows_of_unit,
+                                   .place = kept.innermost().place,
+                                   .reduced_length = call.problem.length,
+                                   .tiles_per_row = plan.tiles_per_row,
+                                   .num_tiles = plan.num_tiles,
+                                   .num_items = plan.num_items,
+                                   .order_lanes = static_cast<int>(plan.order.lanes),
+                                   .num_leaves = static_cast<int>(plan.order.num_leaves),
+                                   .vectors = plan.units,
+                                   .lanes = plan.lanes,
+                                   .lanes_per_thread = plan.lanes_per_thread,
+                                   .lane_splits = plan.lane_splits,
+                                   .splits = plan.splits,
+                                   .tile_outputs = plan.tile_outputs,
+                                   .rows_of_unit = plan.rows_of_unit,
+                                   .cluster = plan.cluster,
+                                   .is_small = plan.is_small,
+                                   .owns_outputs = plan.owns_outputs,
+                                   .shared = plan.columns_shared,
+                                   .output_dtype = call.output_dtype,
+                                   .kept = {matrices, plan.num_tiles / std::max<int64_t>(1, plan.tiles_per_row)},
+                                   .end = call.input_end};
+  if (plan.family == Family::kThin) {
+    return launch_kernel(call.problem.length <= 2 ? thin_kernel<Reduction, Element, 2>
+                                                  : thin_kernel<Reduction, Element, kThinLength>,
+                         arguments, plan, call.stream);
+  }
+  if constexpr (Reduction::kOrdered) {
+    switch (plan.rounds_at_once) {
+      case 1:
+        return launch_kernel(columns_kernel<Reduction, Element, kLanesOfFewRounds, 1>, arguments, plan, call.stream);
+      case 2:
+        return launch_kernel(columns_kernel<Reduction, Element, kLanesOfFewRounds, 2>, arguments, plan, call.stream);
+      default:
+        return launch_kernel(columns_kernel<Reduction, Element, kLanesOfManyRounds, 4>, arguments, plan, call.stream);
     }
-  } else if (plan.one_at_a_time) {
-    return launch_kernel(tiles_kernel<Reduction, Element, 1, 1, 1>, arguments, plan, call.stream);
+  } else {
+    return launch_kernel(columns_kernel<Reduction, Element, 1, 8>, arguments, plan, call.stream);
+  }
+}
+
+template <class Reduction, class Element>
+cudaError_t launch_tiles(const Call& call) {
+  const Plan& plan = call.plan;
+  const TilesArguments arguments{.input = call.input,
+                                 .output = call.output,
+                                 .counters = call.workspace.counters,
+                                 .partials = call.workspace.partials,
+                                 .divisor = call.divisor,
+                                 .length = call.problem.length,
+                                 .leaf_elements = plan.order.leaf_elements,
+                                 .num_outputs = call.problem.num_outputs,
+                                 .num_tiles = plan.num_tiles,
+                                 .num_items = plan.num_items,
+                                 .order_lanes = static_cast<int>(plan.order.lanes),
+                                 .num_leaves = static_cast<int>(plan.order.num_leaves),
+                                 .units = plan.units,
+                                 .lanes = plan.lanes,
+                                 .lanes_per_thread = plan.lanes_per_thread,
+                                 .lane_splits = plan.lane_splits,
+                                 .splits = plan.splits,
+                                 .leaves_per_split = plan.leaves_per_split,
+                                 .lanes_first = plan.lanes_first,
+                                 .shared = plan.tiles_shared,
+                                 .input_dtype = call.input_dtype,
+                                 .through = call.through,
+                                 .output_dtype = call.output_dtype,
+                                 .kept = {call.problem.kept, call.problem.num_outputs},
+                                 .reduced = {call.problem.reduced, call.problem.length, plan.order.lanes}};
+  if (plan.one_at_a_time) {
+    return launch_kernel(tiles_kernel<Reduction, Element, 1, 1>, arguments, plan, call.stream);
   }
   if constexpr (!is_converted<Element>) {
-    // Eight loads in flight, or sixteen narrow ones; wide values leave registers for fewer lanes.
-    constexpr int kLanes = sizeof(typename Reduction::Value) >= 16 ? kLanesOfManyRounds : 2 * kLanesOfManyRounds;
-    constexpr int kRounds = kVector > 1 && kLanes > kLanesOfManyRounds ? 2 : 4;
-    return launch_kernel(plan.one_round ? tiles_kernel<Reduction, Element, kVector, kLanesOfOneRound, 1>
-                                        : tiles_kernel<Reduction, Element, kVector, kLanes, kRounds>,
+    // Sixteen loads in flight, or eight of wide values.
+    constexpr int kLanes = sizeof(typename Reduction::Value) >= 16 ? kLanesOfTiles : 2 * kLanesOfTiles;
+    return launch_kernel(plan.one_round ? tiles_kernel<Reduction, Element, kLanesOfOneRound, 1>
+                                        : tiles_kernel<Reduction, Element, kLanes, 4>,
                          arguments, plan, call.stream);
   }
   return cudaErrorInvalidValue;  // not planned: converted elements come one at a time
@@ -124,18 +205,13 @@ cudaError_t launch_tiles(const Call& call) {
 template <class Reduction, class Element>
 cudaError_t launch_element(const Call& call) {
   if constexpr (!is_converted<Element>) {
-    if (call.plan.family == Family::kRowsWarp || call.plan.family == Family::kRowsBlock) {
-      return launch_rows<Reduction, Element>(call);
+    if (call.plan.family == Family::kColumns || call.plan.family == Family::kThin) {
+      return launch_columns<Reduction, Element>(call);
     }
-    constexpr int kVector = kTileVector<Reduction, Element>;
-    if (kVector > 1 && call.plan.vector == kVector) return launch_tiles<Reduction, Element, kVector>(call);
+    if (call.plan.family != Family::kTiles) return launch_rows<Reduction, Element>(call);
   }
-  return launch_tiles<Reduction, Element, 1>(call);
+  return launch_tiles<Reduction, Element>(call);
 }
-
-// Whether a reduction's result is a position and not a value of its element's kind.
-template <class Reduction>
-inline constexpr bool kIsIndexed = !std::is_same_v<typename Reduction::Value, typename Reduction::Input>;
 
 // Whether a reduction is compiled for an element type.
 template <template <class> class Reduction, class Element>

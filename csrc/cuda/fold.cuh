@@ -4,6 +4,7 @@
 
 #include "core/order.h"
 #include "cuda/device.cuh"
+#include "reductions/interface.h"
 
 namespace gpureduce::cuda {
 
@@ -47,7 +48,7 @@ __device__ __forceinline__ Value fold_threads(Value (&values)[kCount], int dista
 // 512.
 template <class Reduction, class Load>
 __device__ __forceinline__ auto fold_by_warp(int count, Load load) {
-  using Value = typename Reduction::Value;
+  using Value = decltype(load(0));
   constexpr int kBatch = 8;  // loads in flight; index = (batch slot | parity | thread), top to bottom
   const int thread = threadIdx.x % kWarp;
   const auto load_batch = [&](int parity) {
@@ -55,11 +56,11 @@ __device__ __forceinline__ auto fold_by_warp(int count, Load load) {
 #pragma unroll
     for (int j = 0; j < kBatch; j++) {
       const int index = (2 * j + parity) * kWarp + thread;
-      values[j] = index < count ? load(index) : Reduction::identity();
+      values[j] = index < count ? load(index) : identity_of<Reduction, Value>();
     }
     return fold_registers<Reduction>(values);
   };
-  Value folded[1] = {Reduction::identity()};
+  Value folded[1] = {identity_of<Reduction, Value>()};
   if (count <= kWarp) {
     if (thread < count) folded[0] = load(thread);
   } else {
@@ -70,9 +71,8 @@ __device__ __forceinline__ auto fold_by_warp(int count, Load load) {
 
 // A fold in halves over 2^levels values that come in bit-reversed order, so that it needs one value of memory a level.
 // `memory` is this thread's alone, `stride` values from one level to the next.
-template <class Reduction, int kCount>
+template <class Reduction, class Value, int kCount>
 struct HalvesStack {
-  using Value = typename Reduction::Value;
   Value* memory;
   int stride;
 
@@ -107,7 +107,7 @@ __device__ __forceinline__ void store(void* output, int64_t index, DType dtype, 
 // Writes kCount neighbouring outputs at once where their address allows.
 template <class Reduction, int kCount>
 __device__ __forceinline__ void store_neighbours(void* output, int64_t index, DType dtype,
-                                                 typename Reduction::Value (&values)[kCount], double divisor) {
+                                                 PartOf<Reduction> (&values)[kCount], double divisor) {
   using Result = decltype(Reduction::finish(values[0], divisor));
   dispatch(dtype, [&]<class Out>() {
     if constexpr (std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result>) {

@@ -1,9 +1,11 @@
-// Reductions of contiguous elements: row i starts `row_stride` elements after row i - 1, at any alignment.
+// Reductions of contiguous elements: row i starts `row_stride` elements after row i - 1, at any alignment; or a row is
+// a chain of contiguous segments.
 //
 // A row is read in its own frame: the aligned 16-byte vectors it lies in, the ends masked. Every slot of a vector adds
 // whatever lane it sees, because a fold in halves does not notice a cyclic shift of the lanes.
 #pragma once
 
+#include "cuda/axes.cuh"
 #include "cuda/fold.cuh"
 #include "cuda/launch.h"
 #include "cuda/state.cuh"
@@ -13,6 +15,12 @@ namespace gpureduce::cuda {
 struct RowsArguments {
   const void* input;
   int64_t row_stride, num_rows, length;
+
+  // Whether a 16-byte vector that row `row` ends in lies in the input with all its bytes.
+  template <int kCount>
+  __device__ __forceinline__ bool goes_on_after(int64_t row) const {
+    return row_stride >= kCount && row + 1 < num_rows;
+  }
   int64_t leaf_elements;
   int num_leaves;
   int threads_per_row;
@@ -25,171 +33,368 @@ struct RowsArguments {
   DType output_dtype;
 };
 
-// The vectors that `length` elements from `first` on lie in.
+// Rows that are chains of segments: the kept axes say where a row starts, the outer reduced ones where a segment does.
+struct SegmentsArguments : RowsArguments {
+  int64_t segment_elements;
+  Divider segment_divider;
+  bool narrow;  // positions in a row are below 2^31
+  AxisMap<kMaxVectorAxes> kept, segments;
+};
+
+// The vector at `elements`, of which only `begin` .. `end` may be read: the others are nobody's. Rare, so it is kept out of the loops that call it.
 template <class Element>
+__device__ __noinline__ uint4 load_some(const Element* elements, int begin, int end) {
+  alignas(uint4) Element loaded[kSlots<Element>] = {};
+#pragma unroll 1
+  for (int k = begin; k < end; k++) loaded[k] = elements[k];
+  return *reinterpret_cast<const uint4*>(loaded);
+}
+
+// The vectors that `length` elements from `first` on lie in. kAligned: they are whole, from the first to the last.
+template <class Element, bool kAligned>
 struct Frame {
+  static constexpr bool kHasEnds = !kAligned;
   const uint4* vectors;
-  int skip;        // slots of vector 0 before the first element
+  int skip = 0;    // slots of vector 0 before the first element
   unsigned slots;  // from there to the end: skip + length
+  bool goes_on;    // the input does not end before the last vector does
 
-  // A vector at either end, which holds other elements than the frame's, is masked by whoever takes it. It may even
-  // stand out of the input: what lies there is not read.
-  __device__ __forceinline__ uint4 load_end(const RowsArguments& args, unsigned v) const {
-    const auto* first = static_cast<const Element*>(args.input);
-    const auto* end = first + (args.num_rows - 1) * args.row_stride + args.length;
-    const auto* elements = reinterpret_cast<const Element*>(vectors + v);
-    if (elements >= first && elements + kSlots<Element> <= end) return __ldg(vectors + v);
-    Element loaded[kSlots<Element>] = {};
-#pragma unroll
-    for (int k = 0; k < kSlots<Element>; k++) {
-      if (elements + k >= first && elements + k < end) loaded[k] = elements[k];
-    }
-    uint4 vector;
-    memcpy(&vector, loaded, sizeof(vector));
-    return vector;
-  }
-
-  __device__ __forceinline__ Frame(const Element* first, int64_t length) {
+  __device__ __forceinline__ Frame(const Element* first, int64_t length, bool goes_on) : goes_on(goes_on) {
     const auto address = reinterpret_cast<uintptr_t>(first);
-    skip = static_cast<int>(address % sizeof(uint4) / sizeof(Element));
-    vectors = reinterpret_cast<const uint4*>(address - address % sizeof(uint4));
+    if constexpr (!kAligned) skip = static_cast<int>(address % sizeof(uint4) / sizeof(Element));
+    vectors = reinterpret_cast<const uint4*>(address - skip * sizeof(Element));
     slots = static_cast<unsigned>(skip + length);
   }
   __device__ __forceinline__ unsigned num_vectors() const { return (slots + kSlots<Element> - 1) / kSlots<Element>; }
+
+  // Vectors before this one may be read whole. Memory in front of the first element is there up to the next 16-byte
+  // line, that behind the last one may not be the input's.
+  __device__ __forceinline__ unsigned loadable() const {
+    return kAligned || goes_on ? num_vectors() : slots / kSlots<Element>;
+  }
+  // Vectors v, v + step, ...; in place of those past the last loadable one, that one.
+  template <int kBatch>
+  __device__ __forceinline__ void load(uint4 (&batch)[kBatch], unsigned v, unsigned step) const {
+    const unsigned end = loadable();
+    if (!kAligned && end == 0) return;
+#pragma unroll
+    for (int i = 0; i < kBatch; i++) batch[i] = load_streaming(vectors + min(v + i * step, end - 1));
+  }
+  // The last vector, where it is not loadable.
+  __device__ __forceinline__ uint4 load_last() const {
+    const unsigned v = slots / kSlots<Element>;
+    return load_some(reinterpret_cast<const Element*>(vectors + v), v == 0 ? skip : 0,
+                     static_cast<int>(slots % kSlots<Element>));
+  }
 };
 
-// Vectors thread, thread + num_threads, ... of a frame, kBatch loads in flight.
-template <int kBatch, class Element, class State>
-__device__ __forceinline__ void walk(State& state, const RowsArguments& args, const Frame<Element>& frame,
-                                     unsigned thread, unsigned num_threads) {
-  constexpr int kCount = kSlots<Element>;
-  const unsigned whole = frame.slots / kCount;  // vectors before this one are full to their end
-  unsigned v = thread;
-  if (frame.skip > 0 && v == 0) {
-    state.take_some(frame.load_end(args, 0), 0, frame.skip, min(kCount, static_cast<int>(frame.slots)));
-    v = num_threads;
-  }
-  for (; v + (kBatch - 1) * num_threads < whole; v += kBatch * num_threads) {
-    uint4 batch[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; i++) batch[i] = load_streaming(frame.vectors + v + i * num_threads);
-#pragma unroll
-    for (int i = 0; i < kBatch; i++) state.take(batch[i], v + i * num_threads);
-  }
-  if (v < whole) {
-    uint4 batch[kBatch - 1];
-#pragma unroll
-    for (int i = 0; i < kBatch - 1; i++) {
-      if (v + i * num_threads < whole) batch[i] = load_streaming(frame.vectors + v + i * num_threads);
+// The same for a row that is a chain of segments: its vectors are those that its elements would fill if they lay side
+// by side, so that a lane has the same slot everywhere.
+template <class Element, bool kAligned>
+struct SegmentedFrame {
+  const SegmentsArguments& args;
+  const Element* row;
+  int64_t first;  // position in the row
+  unsigned slots;
+  static constexpr int skip = 0;
+  static constexpr bool kHasEnds = !kAligned;
+
+  __device__ __forceinline__ unsigned num_vectors() const { return (slots + kSlots<Element> - 1) / kSlots<Element>; }
+  __device__ __forceinline__ unsigned loadable() const { return slots / kSlots<Element>; }
+
+  struct Place {
+    const Element* elements;
+    bool whole;  // the vector does not pass the segment's end
+  };
+  __device__ __forceinline__ Place locate(int64_t position) const {
+    int64_t segment, inner;
+    if (args.narrow) {
+      const uint32_t quotient = args.segment_divider.quotient(static_cast<uint32_t>(position));
+      segment = quotient;
+      inner = static_cast<uint32_t>(position) - quotient * args.segment_divider.divisor;
+    } else {
+      segment = position / args.segment_elements;
+      inner = position - segment * args.segment_elements;
     }
+    return {row + args.segments.locate(segment).offset + inner, inner + kSlots<Element> <= args.segment_elements};
+  }
+
+  // Element by element, where a segment ends in the vector. Rare, so it is kept out of the loop.
+  static __device__ __noinline__ uint4 gather(const SegmentsArguments& args, const Element* row, int64_t position,
+                                              int count) {
+    alignas(uint4) Element loaded[kSlots<Element>] = {};
+#pragma unroll 1
+    for (int k = 0; k < count; k++) loaded[k] = *SegmentedFrame{args, row, 0, 0}.locate(position + k).elements;
+    return *reinterpret_cast<const uint4*>(loaded);
+  }
+
+  // Vectors v, v + step, ... that are loadable (aligned: in place of those past the last, that one).
+  template <int kBatch>
+  __device__ __forceinline__ void load(uint4 (&batch)[kBatch], unsigned v, unsigned step) const {
+    const unsigned end = loadable();
+    if constexpr (kAligned) {
 #pragma unroll
-    for (int i = 0; i < kBatch - 1; i++) {
-      if (v < whole) {
-        state.take(batch[i], v);
-        v += num_threads;
+      for (int i = 0; i < kBatch; i++) {
+        const auto* elements = locate(first + static_cast<int64_t>(min(v + i * step, end - 1)) * kSlots<Element>).elements;
+        batch[i] = load_streaming(reinterpret_cast<const uint4*>(elements));
+      }
+    } else {
+      // The two vectors of memory that hold the elements are loaded for all before any is used.
+      uint4 high[kBatch];
+      int bytes[kBatch];
+      unsigned broken = 0;  // vectors that pass from one segment to the next
+#pragma unroll
+      for (int i = 0; i < kBatch; i++) {
+        bytes[i] = 0;
+        if (v + i * step < end) {
+          const Place place = locate(first + static_cast<int64_t>(v + i * step) * kSlots<Element>);
+          const auto address = reinterpret_cast<uintptr_t>(place.elements);
+          bytes[i] = static_cast<int>(address % sizeof(uint4));
+          broken |= static_cast<unsigned>(!place.whole) << i;
+          const auto* low = reinterpret_cast<const uint4*>(address - bytes[i]);
+          batch[i] = __ldg(low);
+          high[i] = __ldg(low + (bytes[i] > 0 && place.whole));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kBatch; i++) batch[i] = shift_bytes(batch[i], high[i], bytes[i]);
+      if (broken == 0) return;
+#pragma unroll
+      for (int i = 0; i < kBatch; i++) {
+        if (broken >> i & 1) {
+          batch[i] = gather(args, row, first + static_cast<int64_t>(v + i * step) * kSlots<Element>, kSlots<Element>);
+        }
       }
     }
   }
-  if (v == whole && frame.slots % kCount != 0) {
-    state.take_some(frame.load_end(args, v), v, 0, static_cast<int>(frame.slots % kCount));
+
+  __device__ __forceinline__ uint4 load_last() const {
+    const unsigned v = slots / kSlots<Element>;
+    return gather(args, row, first + static_cast<int64_t>(v) * kSlots<Element>,
+                  static_cast<int>(slots % kSlots<Element>));
+  }
+};
+
+// The vector with the neutral element in all slots but begin .. end - 1.
+template <class Reduction, class Element>
+__device__ __forceinline__ uint4 masked(const uint4& vector, int begin, int end) {
+  Element elements[kSlots<Element>];
+  memcpy(elements, &vector, sizeof(vector));
+#pragma unroll
+  for (int k = 0; k < kSlots<Element>; k++) {
+    if (k < begin || k >= end) elements[k] = Reduction::neutral();
+  }
+  uint4 result;
+  memcpy(&result, elements, sizeof(result));
+  return result;
+}
+
+// Vectors thread, thread + num_threads, ... of each of kRows frames, kBatch loads of each in flight. No load waits for a
+// condition, and all threads walk the same number of batches: a warp that splits, or loads that are waited for one by
+// one, halve the speed.
+template <class Reduction, int kBatch, class Element, int kRows, class State, class Frame>
+__device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frames)[kRows], unsigned thread,
+                                     unsigned num_threads) {
+  constexpr int kCount = kSlots<Element>;
+  unsigned longest = 0;
+#pragma unroll
+  for (int r = 0; r < kRows; r++) longest = max(longest, frames[r].num_vectors());
+  for (unsigned done = 0; done < longest; done += kBatch * num_threads) {
+    uint4 batch[kRows][kBatch];
+#pragma unroll
+    for (int r = 0; r < kRows; r++) frames[r].load(batch[r], done + thread, num_threads);
+#pragma unroll
+    for (int r = 0; r < kRows; r++) {
+      const unsigned num_vectors = frames[r].num_vectors();
+      const bool ends = Frame::kHasEnds && (done == 0 || done + kBatch * num_threads >= num_vectors);
+      if (!ends && done + kBatch * num_threads <= num_vectors) {
+#pragma unroll
+        for (int i = 0; i < kBatch; i++) states[r].take(batch[r][i], done + thread + i * num_threads);
+        continue;
+      }
+#pragma unroll
+      for (int i = 0; i < kBatch; i++) {
+        const unsigned v = done + thread + i * num_threads;
+        if (v >= num_vectors) continue;
+        const int begin = v == 0 ? frames[r].skip : 0;
+        const int end = static_cast<int>(min(frames[r].slots - v * kCount, static_cast<unsigned>(kCount)));
+        if (!Frame::kHasEnds || (begin == 0 && end == kCount)) {
+          states[r].take(batch[r][i], v);
+          continue;
+        }
+        if (v >= frames[r].loadable()) batch[r][i] = frames[r].load_last();
+        if constexpr (has_neutral<Reduction>) {
+          states[r].take(masked<Reduction, Element>(batch[r][i], begin, end), v);
+        } else {
+          states[r].take_some(batch[r][i], v, begin, end);
+        }
+      }
+    }
   }
 }
 
-// Up to 32 threads a row. kRows > 1: rows of one round, as many of them loaded side by side; kRows = 1: any number of
-// rounds. All threads of a row hold its result; thread r of them stores row r.
-template <class Reduction, class Element, int kRows>
-__global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args) {
-  using Value = typename Reduction::Value;
-  constexpr int kCount = kSlots<Element>;
+// The fold of lanes[slot * num_threads + thread] by a warp: all its threads get the result.
+template <class Reduction, int kLanes, class Value>
+__device__ __forceinline__ Value fold_lanes(const Value* lanes, int num_threads) {
+  constexpr int kMaxWarps = 8;
+  Value folded[kLanes];
+#pragma unroll
+  for (int k = 0; k < kLanes; k++) {
+    Value of_warps[kMaxWarps];
+#pragma unroll
+    for (int w = 0; w < kMaxWarps; w++) {
+      of_warps[w] = w * kWarp < num_threads ? lanes[k * num_threads + w * kWarp + threadIdx.x % kWarp]
+                                            : Reduction::identity();
+    }
+    folded[k] = fold_registers<Reduction>(of_warps);
+  }
+  return fold_threads<Reduction>(folded, kWarp / 2);
+}
+
+// The focus of the leaf that starts at `first`.
+template <class Reduction, class Element>
+__device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, double argument) {
+  if constexpr (Focused<Reduction>) {
+    return Reduction::focus(widen<typename Reduction::Input>(*first), argument);
+  } else {
+    return {};
+  }
+}
+
+// Up to 32 threads for each row of one leaf, any alignment, and kRowsAtOnce rows at once. All threads of a row hold its
+// result; the first one stores it.
+template <class Reduction, class Element, bool kAligned>
+__global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ RowsArguments args) {
+  using ThreadState = State<Reduction, Element>;
+  constexpr int kRows = kRowsAtOnce;
   wait_for_previous_kernel();
+  let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
   const int threads = args.threads_per_row, groups = kWarp / threads;
   const int thread = threadIdx.x % threads, group = threadIdx.x % kWarp / threads;
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
-    const int64_t warp = item * (blockDim.x / kWarp) + threadIdx.x / kWarp;
-    const int64_t first_row = warp * (groups * kRows) + group;
-    Value results[kRows];
-    if constexpr (kRows == 1) {
-      State<Reduction, Element> state;
-      state.begin(0);
-      if (first_row < args.num_rows) {
-        const Frame<Element> frame(input + first_row * args.row_stride, args.length);
-        state.begin(-frame.skip);
-        walk<4>(state, args, frame, thread, threads);
-      }
-      state.finish();
-      results[0] = fold_threads<Reduction>(state.lanes, threads / 2);
-    } else {
-      uint4 vectors[kRows];
+    const int64_t first_row = (item * (blockDim.x / kWarp) + threadIdx.x / kWarp) * (groups * kRows) + group;
+    const auto row_of = [&](int r) { return first_row + r * groups; };
+    // Past the end, the last row once more.
+    const auto frame_of = [&](int r) {
+      const int64_t row = min(row_of(r), args.num_rows - 1);
+      return Frame<Element, kAligned>(input + row * args.row_stride, args.length,
+                            args.template goes_on_after<kSlots<Element>>(row));
+    };
+    const Frame<Element, kAligned> frames[kRows] = {frame_of(0), frame_of(1)};
+    FocusOf<Reduction> focus[kRows];
 #pragma unroll
-      for (int r = 0; r < kRows; r++) {
-        const int64_t row = first_row + r * groups;
-        if (row < args.num_rows) {
-          const Frame<Element> frame(input + row * args.row_stride, args.length);
-          if (thread < frame.num_vectors()) vectors[r] = frame.load_end(args, thread);
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < kRows; r++) {
-        const int64_t row = first_row + r * groups;
-        State<Reduction, Element> state;
-        state.begin(0);
-        if (row < args.num_rows) {
-          const Frame<Element> frame(input + row * args.row_stride, args.length);
-          state.begin(-frame.skip);
-          const int begin = thread == 0 ? frame.skip : 0;
-          const int end = min(kCount, static_cast<int>(frame.slots) - thread * kCount);
-          if (begin == 0 && end == kCount) {
-            state.take(vectors[r], thread);
-          } else {
-            state.take_some(vectors[r], thread, begin, end);
-          }
-          // A shifted row may end in one vector more than it has threads.
-          if (thread == 0 && frame.num_vectors() > threads) {
-            state.take_some(frame.load_end(args, threads), threads, 0,
-                            static_cast<int>(frame.slots) - threads * kCount);
-          }
-        }
-        state.finish();
-        results[r] = fold_threads<Reduction>(state.lanes, threads / 2);
-      }
+    for (int r = 0; r < kRows; r++) {
+      focus[r] = focus_at<Reduction>(input + min(row_of(r), args.num_rows - 1) * args.row_stride, args.divisor);
     }
-#pragma unroll 1
-    for (int r = thread; r < kRows; r += threads) {
-      Value result = results[0];
+    for (bool again = true; again;) {
+      again = false;
+      ThreadState states[kRows];
 #pragma unroll
-      for (int i = 1; i < kRows; i++) {
-        if (i == r) result = results[i];
-      }
-      const int64_t row = first_row + r * groups;
-      if (row < args.num_rows) {
-        store(args.output, row, args.output_dtype, Reduction::finish(result, args.divisor));
+      for (int r = 0; r < kRows; r++) states[r].begin(-frames[r].skip, focus[r]);
+      walk<Reduction, 4, Element>(states, frames, thread, threads);
+#pragma unroll
+      for (int r = 0; r < kRows; r++) {
+        states[r].finish();
+        const auto value = fold_threads<Reduction>(states[r].lanes, threads / 2);
+        if constexpr (Focused<Reduction>) {
+          again |= __any_sync(kFullMask, Reduction::refocus(focus[r], value, args.length, args.divisor));
+        }
+        if (!again && row_of(r) < args.num_rows && thread == 0) {
+          const auto part = make_part<Reduction>(value, focus[r], args.length);
+          store(args.output, row_of(r), args.output_dtype, Reduction::finish(part, args.divisor));
+        }
       }
     }
   }
+}
+
+// A block for kRowsAtOnce rows of one leaf, and nothing else in it, so that many blocks fit a multiprocessor: while some
+// load, others fold. Warp r folds row r, and its thread 0 holds the result.
+template <class Reduction, class Element, bool kAligned>
+__global__ void __launch_bounds__(256, 3)
+    rows_leaf_kernel(const __grid_constant__ RowsArguments args) {
+  using Value = typename Reduction::Value;
+  using ThreadState = State<Reduction, Element>;
+  constexpr int kLanes = ThreadState::kLanes, kMaxThreads = 256, kRows = kRowsAtOnce;
+  __shared__ alignas(16) unsigned char lane_memory[kRows * kLanes * kMaxThreads * sizeof(Value)];
+  auto* lanes = reinterpret_cast<Value*>(lane_memory);
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const auto* input = static_cast<const Element*>(args.input);
+  const int thread = threadIdx.x, num_threads = blockDim.x;
+  for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
+    const auto row_of = [&](int r) { return min(item * kRows + r, args.num_rows - 1); };
+    const auto frame_of = [&](int r) {
+      return Frame<Element, kAligned>(input + row_of(r) * args.row_stride, args.length,
+                            args.template goes_on_after<kSlots<Element>>(row_of(r)));
+    };
+    const Frame<Element, kAligned> frames[kRows] = {frame_of(0), frame_of(1)};
+    FocusOf<Reduction> focus[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; r++) focus[r] = focus_at<Reduction>(input + row_of(r) * args.row_stride, args.divisor);
+    for (bool again = true; again;) {
+      ThreadState states[kRows];
+#pragma unroll
+      for (int r = 0; r < kRows; r++) states[r].begin(-frames[r].skip, focus[r]);
+      walk<Reduction, 4, Element>(states, frames, thread, num_threads);
+      __syncthreads();  // the last values were read
+#pragma unroll
+      for (int r = 0; r < kRows; r++) {
+        states[r].finish();
+#pragma unroll
+        for (int k = 0; k < kLanes; k++) lanes[(r * kLanes + k) * num_threads + thread] = states[r].lanes[k];
+      }
+      __syncthreads();
+      again = false;
+#pragma unroll
+      for (int r = 0; r < kRows; r++) {
+        // One warp is enough, but all must know whether to walk on.
+        if (Focused<Reduction> || thread / kWarp == r) {
+          const Value value = fold_lanes<Reduction, kLanes>(lanes + r * kLanes * num_threads, num_threads);
+          if constexpr (Focused<Reduction>) again |= Reduction::refocus(focus[r], value, args.length, args.divisor);
+          if (!again && thread == r * kWarp) {
+            const auto part = make_part<Reduction>(value, focus[r], args.length);
+            store(args.output, row_of(r), args.output_dtype, Reduction::finish(part, args.divisor));
+          }
+        }
+      }
+    }
+  }
+}
+
+// How the blocks of a row come together, and what a row is.
+enum class RowsForm { kTicket, kAlignedTicket, kCluster, kSegments, kBrokenSegments };
+constexpr bool is_segmented(RowsForm form) {
+  return form == RowsForm::kSegments || form == RowsForm::kBrokenSegments;
 }
 
 // A block walks leaves of one row, one after the other: `threads` threads for the lanes of a leaf, one warp that folds
 // them while the others are at the next leaf. Thread 0 holds the row's result.
 //
 // kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first
-// one's shared memory.
+// one's shared memory. Otherwise they meet in memory, and the last block to draw a ticket folds them.
 template <class Reduction, class Element>
 inline constexpr int kMaxRowThreads = Reduction::kOrdered && sizeof(Element) == 1 ? 128 : 256;
 
-template <class Reduction, class Element, bool kCluster>
-__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 1024 / kMaxRowThreads<Reduction, Element>)
-    rows_block_kernel(const RowsArguments args) {
+template <class Reduction, class Element, RowsForm kForm>
+__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
+                                  (kForm == RowsForm::kBrokenSegments ? 512 : 1024) / kMaxRowThreads<Reduction, Element>)
+    rows_block_kernel(
+        const __grid_constant__ std::conditional_t<is_segmented(kForm), SegmentsArguments, RowsArguments> args) {
   using Value = typename Reduction::Value;
+  using Part = PartOf<Reduction>;
   using ThreadState = State<Reduction, Element>;
+  constexpr bool kCluster = kForm == RowsForm::kCluster;
   constexpr int kLanes = ThreadState::kLanes, kMaxThreads = kMaxRowThreads<Reduction, Element>;
   constexpr int kBatch = sizeof(Element) == 1 && !Reduction::kOrdered ? 8 : 4;  // in 64 registers
-  constexpr int kMaxWarps = 8, kMaxLeaves = 512;
+  constexpr int kMaxLeaves = 512;
   __shared__ alignas(16) unsigned char lane_memory[2 * kLanes * kMaxThreads * sizeof(Value)];
-  __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * sizeof(Value)];
-  auto* leaf_values = reinterpret_cast<Value*>(leaf_memory);
+  __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * sizeof(Part)];
+  auto* leaf_parts = reinterpret_cast<Part*>(leaf_memory);
   if constexpr (kCluster) cluster_arrive();  // the first block's shared memory may be written once all have come
   wait_for_previous_kernel();
+  let_next_kernel_start();
 
   const int thread = threadIdx.x, num_threads = blockDim.x, num_warps = num_threads / kWarp;
   const int warp = thread / kWarp, lane = thread % kWarp;
@@ -198,40 +403,58 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 1024 / kMa
     const int64_t row = args.splits == 1 ? item : item / args.splits;
     const int first_leaf = static_cast<int>(item - row * args.splits) * args.leaves_per_split;
     const int num_leaves = min(args.leaves_per_split, args.num_leaves - first_leaf);
-    const auto* elements = static_cast<const Element*>(args.input) + row * args.row_stride;
+    const auto* elements = static_cast<const Element*>(args.input);
+    int64_t place = row;
+    if constexpr (is_segmented(kForm)) {
+      const auto at = args.kept.locate(row);
+      elements += at.offset;
+      place = at.place;
+    } else {
+      elements += row * args.row_stride;
+    }
 
-    for (int i = 0; i < num_leaves; i++, buffer ^= 1) {
+    for (int i = 0; i < num_leaves; i++) {
       const int64_t start = (first_leaf + i) * args.leaf_elements;
       const bool last = first_leaf + i == args.num_leaves - 1;
-      const Frame<Element> frame(elements + start, last ? args.length - start : args.leaf_elements);
-      ThreadState state;
-      state.begin(start - frame.skip);
-      walk<kBatch>(state, args, frame, thread, num_threads);
-      state.finish();
-
-      auto* lanes = reinterpret_cast<Value*>(lane_memory) + buffer * kLanes * kMaxThreads;
-#pragma unroll
-      for (int k = 0; k < kLanes; k++) lanes[k * num_threads + thread] = state.lanes[k];
-      __syncthreads();  // the other buffer was read before this barrier, so that one is enough
-      if (warp == i % num_warps) {
-        Value folded[kLanes];
-#pragma unroll
-        for (int k = 0; k < kLanes; k++) {
-          Value of_warps[kMaxWarps];
-#pragma unroll
-          for (int w = 0; w < kMaxWarps; w++) {
-            of_warps[w] = w < num_warps ? lanes[k * num_threads + w * kWarp + lane] : Reduction::identity();
-          }
-          folded[k] = fold_registers<Reduction>(of_warps);
+      const int64_t count = last ? args.length - start : args.leaf_elements;
+      const auto make_frame = [&] {
+        if constexpr (is_segmented(kForm)) {
+          return SegmentedFrame<Element, kForm == RowsForm::kSegments>{args, elements, start, static_cast<unsigned>(count)};
+        } else {
+          return Frame<Element, kForm == RowsForm::kAlignedTicket>(elements + start, count, !last || args.template goes_on_after<kSlots<Element>>(row));
         }
-        const Value leaf_value = fold_threads<Reduction>(folded, kWarp / 2);
-        if (lane == 0) leaf_values[i] = leaf_value;
+      };
+      const decltype(make_frame()) frames[1] = {make_frame()};
+      const Element* first = elements + start;
+      if constexpr (is_segmented(kForm)) first = frames[0].locate(start).elements;
+      FocusOf<Reduction> focus = focus_at<Reduction>(first, args.divisor);
+      for (bool again = true; again; buffer ^= 1) {
+        ThreadState states[1];
+        ThreadState& state = states[0];
+        state.begin(start - frames[0].skip, focus);
+        walk<Reduction, kBatch, Element>(states, frames, thread, num_threads);
+        state.finish();
+
+        auto* lanes = reinterpret_cast<Value*>(lane_memory) + buffer * kLanes * kMaxThreads;
+#pragma unroll
+        for (int k = 0; k < kLanes; k++) lanes[k * num_threads + thread] = state.lanes[k];
+        __syncthreads();  // the other buffer was read before this barrier, so that one is enough
+        again = false;
+        if constexpr (Focused<Reduction>) {
+          // Every warp folds, so that all know whether to walk on.
+          const Value value = fold_lanes<Reduction, kLanes>(lanes, num_threads);
+          again = Reduction::refocus(focus, value, count, args.divisor);
+          if (!again && thread == 0) leaf_parts[i] = make_part<Reduction>(value, focus, count);
+        } else if (warp == i % num_warps) {
+          const Value value = fold_lanes<Reduction, kLanes>(lanes, num_threads);
+          if (lane == 0) leaf_parts[i] = value;
+        }
       }
     }
 
     if constexpr (kCluster) {
       cluster_wait();
-      if (thread == 0) *in_first_block(leaf_values + first_leaf) = leaf_values[0];
+      if (thread == 0) *in_first_block(leaf_parts + first_leaf) = leaf_parts[0];
       cluster_arrive();
       cluster_wait();
       if (first_leaf > 0) return;
@@ -240,12 +463,12 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 1024 / kMa
     }
     if (warp != 0) continue;
     __syncwarp();
-    Value result = leaf_values[0];
+    Part result = leaf_parts[0];
     if constexpr (kCluster) {
-      result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return leaf_values[i]; });
+      result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return leaf_parts[i]; });
     } else if (args.splits > 1) {
-      Value* partials = static_cast<Value*>(args.partials) + row * args.num_leaves;
-      for (int i = lane; i < num_leaves; i += kWarp) partials[first_leaf + i] = leaf_values[i];
+      Part* partials = static_cast<Part*>(args.partials) + row * args.num_leaves;
+      for (int i = lane; i < num_leaves; i += kWarp) partials[first_leaf + i] = leaf_parts[i];
       __syncwarp();
       unsigned ticket = 0;
       if (lane == 0) ticket = draw_ticket(args.counters + row, args.splits - 1);
@@ -254,9 +477,9 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 1024 / kMa
       if (ticket != args.splits - 1u) continue;
       result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return load_shared_by_blocks(partials + i); });
     } else if (num_leaves > 1) {
-      result = fold_by_warp<Reduction>(num_leaves, [&](int i) { return leaf_values[i]; });
+      result = fold_by_warp<Reduction>(num_leaves, [&](int i) { return leaf_parts[i]; });
     }
-    if (lane == 0) store(args.output, row, args.output_dtype, Reduction::finish(result, args.divisor));
+    if (lane == 0) store(args.output, place, args.output_dtype, Reduction::finish(result, args.divisor));
   }
 }
 

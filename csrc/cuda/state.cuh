@@ -3,12 +3,26 @@
 #pragma once
 
 #include "cuda/packed.cuh"
+#include "reductions/interface.h"
 
 namespace gpureduce::cuda {
 
+// A vector of elements that are passed over.
+template <class Reduction, class Element>
+__device__ __forceinline__ uint4 neutral_vector() {
+  uint4 vector{};
+  if constexpr (has_neutral<Reduction>) {
+    Element elements[kSlots<Element>];
+#pragma unroll
+    for (int k = 0; k < kSlots<Element>; k++) elements[k] = Reduction::neutral();
+    memcpy(&vector, elements, sizeof(vector));
+  }
+  return vector;
+}
+
 // A state offers
 //   kLanes, lanes[kLanes]       what is left when finish() was called
-//   begin(first_index)          index, in the row, of the first slot of vector 0 (may lie before the row)
+//   begin(first_index, focus)   index, in the row, of the first slot of vector 0 (may lie before the row)
 //   take(vector, v)             all slots of vector v
 //   take_some(vector, v, begin, end)   slots begin .. end-1
 template <class Reduction, class Element, bool kOrdered = Reduction::kOrdered>
@@ -17,19 +31,21 @@ struct State {
   using Value = typename Reduction::Value;
   using Input = typename Reduction::Input;
   Value lanes[kLanes];
+  FocusOf<Reduction> focus;
 
-  __device__ __forceinline__ void begin(int64_t) {
+  __device__ __forceinline__ void begin(int64_t, const FocusOf<Reduction>& of_leaf) {
+    focus = of_leaf;
 #pragma unroll
     for (int k = 0; k < kLanes; k++) lanes[k] = Reduction::identity();
   }
   __device__ __forceinline__ void take(const uint4& vector, unsigned) {
 #pragma unroll
-    for (int k = 0; k < kLanes; k++) lanes[k] = Reduction::take(lanes[k], slot<Input, Element>(vector, k), 0);
+    for (int k = 0; k < kLanes; k++) lanes[k] = take_element<Reduction>(lanes[k], slot<Input, Element>(vector, k), 0, focus);
   }
   __device__ __forceinline__ void take_some(const uint4& vector, unsigned, int begin, int end) {
 #pragma unroll
     for (int k = 0; k < kLanes; k++) {
-      if (k >= begin && k < end) lanes[k] = Reduction::take(lanes[k], slot<Input, Element>(vector, k), 0);
+      if (k >= begin && k < end) lanes[k] = take_element<Reduction>(lanes[k], slot<Input, Element>(vector, k), 0, focus);
     }
   }
   __device__ __forceinline__ void finish() {}
@@ -45,7 +61,8 @@ struct State<Reduction, Element, false> {
   int64_t first_index;
   Packed<Reduction, Element> packed;
 
-  __device__ __forceinline__ void begin(int64_t index) {
+  __device__ __forceinline__ void begin(int64_t index, const FocusOf<Reduction>&) {
+    static_assert(!Focused<Reduction>);
     lanes[0] = Reduction::identity();
     first_index = index;
     packed.begin();

@@ -13,6 +13,7 @@ struct Amax {
   using Input = Value;
 
   static constexpr Value identity() { return lowest<Value>(); }
+  static constexpr Element neutral() { return lowest_element<Element>(); }
   static constexpr Value take(Value best, Input x, int64_t) { return merge(best, x); }
   static constexpr Value merge(Value a, Value b) { return larger(a, b); }
   static constexpr Value finish(Value best, double) { return best; }

@@ -46,6 +46,7 @@ struct Argmax {
 
   // The index is past every other, so that a row of nothing but the lowest value still answers its first element.
   static constexpr Value identity() { return {std::numeric_limits<Key>::min(), std::numeric_limits<int64_t>::max()}; }
+  static constexpr Element neutral() { return lowest_element<Element>(); }
   static constexpr Value take(Value best, Input x, int64_t index) { return merge(best, {order_key(x), index}); }
   static constexpr Value merge(Value a, Value b) {
     const bool first = (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));

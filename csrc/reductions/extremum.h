@@ -18,6 +18,17 @@ constexpr T lowest() {
   return std::numeric_limits<T>::lowest();
 }
 
+// The least value that an Element can hold.
+template <class Element>
+constexpr Element lowest_element() {
+  if constexpr (std::is_same_v<Element, Half>) return {0xfc00};
+  if constexpr (std::is_same_v<Element, BFloat16>) return {0xff80};
+  if constexpr (std::is_same_v<Element, Float8E4M3>) return {0xfe};
+  if constexpr (std::is_same_v<Element, Float8E5M2>) return {0xfc};
+  if constexpr (std::is_same_v<Element, Bool>) return {0};
+  if constexpr (std::is_arithmetic_v<Element>) return lowest<Element>();
+}
+
 // NaN wins over everything; -0 and +0 are equal.
 template <class T>
 constexpr bool beats(T a, T b) {

@@ -24,6 +24,13 @@ struct Sum {
   static constexpr bool kOrdered = !std::is_integral_v<Value>;
 
   static constexpr Value identity() { return Value(0); }
+  static constexpr auto neutral() {
+    if constexpr (is_converted<Element>) {
+      return Input(0);
+    } else {
+      return Element{};
+    }
+  }
   static constexpr Value take(Value sum, Input x, int64_t) { return merge(sum, x); }
   static constexpr Value merge(Value a, Value b) {
     if constexpr (std::is_integral_v<Value>) {

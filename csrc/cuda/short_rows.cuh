@@ -1,0 +1,242 @@
+// Rows of a few elements: up to 512 bytes, which is a tree without rounds (core/order.h).
+#pragma once
+
+#include "cuda/rows.cuh"
+
+namespace gpureduce::cuda {
+
+// Rows of whole, aligned vectors: `threads_per_row` threads with kVectors vectors each of kShortRows rows in flight. All
+// threads of a row hold its result; thread r stores row r.
+//
+// A lane is split, top to bottom, as (vector of the thread | thread | slot).
+template <class Reduction, class Element, int kVectors>
+__global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__ RowsArguments args) {
+  using ThreadState = State<Reduction, Element>;
+  constexpr int kCount = kSlots<Element>;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const auto* input = static_cast<const Element*>(args.input);
+  const int threads = args.threads_per_row, groups = kWarp / threads;
+  const int thread = threadIdx.x % threads, group = threadIdx.x % kWarp / threads;
+  const int num_vectors = static_cast<int>(args.length) / kCount;
+  for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
+    const int64_t warp = item * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+    const int64_t first_row = warp * (groups * kShortRows) + group;
+    uint4 vectors[kShortRows][kVectors];
+    FocusOf<Reduction> focus[kShortRows];
+#pragma unroll
+    for (int r = 0; r < kShortRows; r++) {
+      const int64_t row = first_row + r * groups;
+      const Element* elements = input + min(row, args.num_rows - 1) * args.row_stride;
+#pragma unroll
+      for (int j = 0; j < kVectors; j++) {
+        const int v = j * threads + thread;
+        vectors[r][j] = neutral_vector<Reduction, Element>();
+        if (v < num_vectors && row < args.num_rows) {
+          vectors[r][j] = load_streaming(reinterpret_cast<const uint4*>(elements) + v);
+        }
+      }
+      focus[r] = focus_at<Reduction>(elements, args.divisor);
+    }
+    PartOf<Reduction> results[kShortRows];
+#pragma unroll
+    for (int r = 0; r < kShortRows; r++) {
+      const bool there = first_row + r * groups < args.num_rows;
+      for (bool again = true; again;) {
+        // Order-free reductions have one state for all vectors; otherwise the vectors' lanes fold first.
+        constexpr int kStates = Reduction::kOrdered ? kVectors : 1;
+        ThreadState states[kStates];
+#pragma unroll
+        for (int j = 0; j < kStates; j++) states[j].begin(0, focus[r]);
+#pragma unroll
+        for (int j = 0; j < kVectors; j++) {
+          const int v = j * threads + thread;
+          if (has_neutral<Reduction> || v < num_vectors) states[j % kStates].take(vectors[r][j], v);
+        }
+        states[0].finish();
+        if constexpr (kStates > 1) {
+          static_assert(kStates == 2);
+#pragma unroll
+          for (int k = 0; k < ThreadState::kLanes; k++) {
+            states[0].lanes[k] = Reduction::merge(states[0].lanes[k], states[1].lanes[k]);
+          }
+        }
+        const auto value = fold_threads<Reduction>(states[0].lanes, threads / 2);
+        results[r] = make_part<Reduction>(value, focus[r], args.length);
+        again = false;
+        if constexpr (Focused<Reduction>) {
+          again = __any_sync(kFullMask, there && Reduction::refocus(focus[r], value, args.length, args.divisor));
+        }
+      }
+    }
+#pragma unroll 1
+    for (int r = thread; r < kShortRows; r += threads) {
+      auto result = results[0];
+#pragma unroll
+      for (int i = 1; i < kShortRows; i++) {
+        if (i == r) result = results[i];
+      }
+      const int64_t row = first_row + r * groups;
+      if (row < args.num_rows) {
+        store(args.output, row, args.output_dtype, Reduction::finish(result, args.divisor));
+      }
+    }
+  }
+}
+
+// Rows that are a power of two and shorter than a vector, without gaps: a thread takes kShortRows vectors of whole rows
+// and stores the rows of each at once.
+template <class Reduction, class Element, int kLength>
+__device__ __forceinline__ void store_tiny_rows(const RowsArguments& args, const uint4& vector, int64_t first_row) {
+  using Value = typename Reduction::Value;
+  constexpr int kRows = kSlots<Element> / kLength;
+  PartOf<Reduction> results[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; r++) {
+    FocusOf<Reduction> focus{};
+    const auto element = [&](int i) { return slot<typename Reduction::Input, Element>(vector, r * kLength + i); };
+    if constexpr (Focused<Reduction>) focus = Reduction::focus(element(0), args.divisor);
+    for (bool again = true; again;) {
+      Value lanes[kLength];
+#pragma unroll
+      for (int i = 0; i < kLength; i++) {
+        lanes[i] = take_element<Reduction>(Reduction::identity(), element(i), i, focus);
+      }
+      const Value value = fold_registers<Reduction>(lanes);
+      results[r] = make_part<Reduction>(value, focus, kLength);
+      again = false;
+      if constexpr (Focused<Reduction>) again = Reduction::refocus(focus, value, kLength, args.divisor);
+    }
+  }
+  store_neighbours<Reduction>(args.output, first_row, args.output_dtype, results, args.divisor);
+}
+
+template <class Reduction, class Element>
+__global__ void __launch_bounds__(256) tiny_rows_kernel(const __grid_constant__ RowsArguments args) {
+  constexpr int kCount = kSlots<Element>;
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const auto* input = static_cast<const uint4*>(args.input);
+  const int rows_of_vector = kCount / static_cast<int>(args.length);
+  const int64_t num_vectors = args.num_rows / rows_of_vector;
+  for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
+    const int64_t first = item * (kShortRows * blockDim.x) + threadIdx.x;
+    uint4 vectors[kShortRows];
+#pragma unroll
+    for (int i = 0; i < kShortRows; i++) {
+      vectors[i] = load_streaming(input + min(first + i * blockDim.x, num_vectors - 1));
+    }
+#pragma unroll
+    for (int i = 0; i < kShortRows; i++) {
+      const int64_t v = first + i * blockDim.x;
+      if (v >= num_vectors) continue;
+      if (args.length == 2) {
+        if constexpr (kCount > 2) store_tiny_rows<Reduction, Element, 2>(args, vectors[i], v * rows_of_vector);
+      } else if (args.length == 4) {
+        if constexpr (kCount > 4) store_tiny_rows<Reduction, Element, 4>(args, vectors[i], v * rows_of_vector);
+      } else {
+        if constexpr (kCount > 8) store_tiny_rows<Reduction, Element, 8>(args, vectors[i], v * rows_of_vector);
+      }
+    }
+  }
+}
+
+// Rows of any length and alignment that lie (nearly) side by side: a block copies `rows_per_tile` of them, as they lie
+// in memory, to shared memory and takes them from there element by element. The first thread of a row stores it.
+//
+// A lane is split, top to bottom, as (lane of the thread | thread).
+struct StagedArguments : RowsArguments {
+  int rows_per_tile, lanes_per_thread;
+};
+
+template <class Reduction, class Element, int kLanes>
+__device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, const Element* staged, int64_t first_row,
+                                                 int num_rows) {
+  using Value = typename Reduction::Value;
+  using Input = typename Reduction::Input;
+  const int threads = args.threads_per_row, rows_at_once = blockDim.x / threads;
+  const int thread = threadIdx.x % threads;
+  const int length = static_cast<int>(args.length), row_stride = static_cast<int>(args.row_stride);
+  // All threads of a warp stay to the end, for the shuffles.
+  for (int done = 0; done < num_rows; done += rows_at_once) {
+    const int row = done + threadIdx.x / threads;
+    const bool there = row < num_rows;
+    const Element* elements = staged + (there ? row * row_stride : 0);
+    FocusOf<Reduction> focus = focus_at<Reduction>(elements, args.divisor);
+    PartOf<Reduction> result;
+    for (bool again = true; again;) {
+      constexpr int kValues = Reduction::kOrdered ? kLanes : 2;  // two chains are enough where any order will do
+      Value lanes[kValues];
+#pragma unroll
+      for (int l = 0; l < kValues; l++) lanes[l] = Reduction::identity();
+#pragma unroll
+      for (int l = 0; l < kLanes; l++) {
+        const int i = l * threads + thread;
+        Value& lane = lanes[l % kValues];
+        if constexpr (has_neutral<Reduction>) {
+          Element element = Reduction::neutral();
+          if (i < length) element = elements[i];
+          lane = take_element<Reduction>(lane, widen<Input>(element), i, focus);
+        } else if (i < length) {
+          lane = take_element<Reduction>(lane, widen<Input>(elements[i]), i, focus);
+        }
+      }
+      Value folded[1] = {fold_registers<Reduction>(lanes)};
+      const Value value = fold_threads<Reduction>(folded, threads / 2);
+      result = make_part<Reduction>(value, focus, length);
+      again = false;
+      if constexpr (Focused<Reduction>) {
+        again = __any_sync(kFullMask, there && Reduction::refocus(focus, value, length, args.divisor));
+      }
+    }
+    if (there && thread == 0) {
+      store(args.output, first_row + row, args.output_dtype, Reduction::finish(result, args.divisor));
+    }
+  }
+}
+
+template <class Reduction, class Element>
+__global__ void __launch_bounds__(256) staged_rows_kernel(const __grid_constant__ StagedArguments args) {
+  extern __shared__ uint4 shared_memory[];
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const auto* input = static_cast<const Element*>(args.input);
+  for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
+    const int64_t first_row = item * args.rows_per_tile;
+    const int num_rows = static_cast<int>(min(static_cast<int64_t>(args.rows_per_tile), args.num_rows - first_row));
+    const Frame<Element, false> frame(input + first_row * args.row_stride, (num_rows - 1) * args.row_stride + args.length,
+                               args.goes_on_after<kSlots<Element>>(first_row + num_rows - 1));
+    const unsigned num_vectors = frame.num_vectors();
+    constexpr int kBatch = 4;
+    for (unsigned v = threadIdx.x; v < num_vectors; v += kBatch * blockDim.x) {
+      uint4 batch[kBatch];
+      frame.load(batch, v, blockDim.x);
+#pragma unroll
+      for (int i = 0; i < kBatch; i++) {
+        const unsigned at = v + i * blockDim.x;
+        if (at < num_vectors) shared_memory[at] = at < frame.loadable() ? batch[i] : frame.load_last();
+      }
+    }
+    __syncthreads();
+    const auto* staged = reinterpret_cast<const Element*>(shared_memory) + frame.skip;
+    const auto fold = [&]<int kLanes>() {
+      fold_staged_rows<Reduction, Element, kLanes>(args, staged, first_row, num_rows);
+    };
+    switch (args.lanes_per_thread) {
+      case 16:
+        fold.template operator()<16>();
+        break;
+      case 8:
+        fold.template operator()<8>();
+        break;
+      case 4:
+        fold.template operator()<4>();
+        break;
+      default:
+        fold.template operator()<2>();
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace gpureduce::cuda
