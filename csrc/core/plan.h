@@ -34,6 +34,7 @@ struct KernelTraits {
   int tile_vector = 1;     // outputs that a thread of the tiles kernel takes at once
   bool ordered = true;     // whether the order of combination binds
   bool indexed = false;    // whether the result is a position
+  bool wide_lane = false;  // whether a lane holds more than one word
   bool reads_rows = true;  // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 

@@ -93,10 +93,13 @@ __device__ __forceinline__ T shuffle_xor(const T& value, int distance) {
 template <class T>
 __device__ __forceinline__ T load_shared_by_blocks(const T* address) {
   using Word = std::conditional_t<sizeof(T) % 16 == 0, uint4, std::conditional_t<sizeof(T) % 8 == 0, uint2, uint32_t>>;
-  static_assert(sizeof(T) == sizeof(Word));
-  const Word word = __ldcg(reinterpret_cast<const Word*>(address));
+  constexpr int kCount = sizeof(T) / sizeof(Word);
+  static_assert(sizeof(T) == kCount * sizeof(Word));
+  Word words[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; i++) words[i] = __ldcg(reinterpret_cast<const Word*>(address) + i);
   T value;
-  memcpy(&value, &word, sizeof(value));
+  memcpy(&value, words, sizeof(value));
   return value;
 }
 

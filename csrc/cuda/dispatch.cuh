@@ -58,11 +58,10 @@ cudaError_t launch_rows(const Call& call) {
                                 .splits = plan.splits,
                                 .leaves_per_split = plan.leaves_per_split,
                                 .num_items = plan.num_items,
-                                .output = call.output,
-                                .divisor = call.divisor,
+                                .outputs = call.outputs,
+                                .finish = call.finish,
                                 .counters = call.workspace.counters,
-                                .partials = call.workspace.partials,
-                                .output_dtype = call.output_dtype};
+                                .partials = call.workspace.partials};
   if (plan.family == Family::kRowsWarp) {
     return launch_kernel(plan.one_round ? rows_warp_kernel<Reduction, Element, kRowsOfOneRound>
                                         : rows_warp_kernel<Reduction, Element, 1>,
@@ -79,10 +78,10 @@ cudaError_t launch_tiles(const Call& call) {
   const Plan& plan = call.plan;
   const TilesArguments<kAxes> arguments{
       .input = call.input,
-      .output = call.output,
+      .outputs = call.outputs,
       .counters = call.workspace.counters,
       .partials = call.workspace.partials,
-      .divisor = call.divisor,
+      .finish = call.finish,
       .length = call.problem.length / plan.rows_of_unit,
       .leaf_elements = plan.order.leaf_elements / plan.rows_of_unit,
       .num_units = plan.num_units,
@@ -100,7 +99,6 @@ cudaError_t launch_tiles(const Call& call) {
       .rows_of_unit = plan.rows_of_unit,
       .input_dtype = call.input_dtype,
       .through = call.through,
-      .output_dtype = call.output_dtype,
       .kept = {plan.kept, plan.num_units, kVector},
       .reduced = {plan.reduced, call.problem.length / plan.rows_of_unit, 1, plan.order.lanes / plan.rows_of_unit}};
   if constexpr (kVector > 1) {
@@ -132,14 +130,5 @@ cudaError_t launch_element(const Call& call) {
   }
   return launch_tiles<Reduction, Element, 1>(call);
 }
-
-// Whether a reduction's result is a position and not a value of its element's kind.
-template <class Reduction>
-inline constexpr bool kIsIndexed = !std::is_same_v<typename Reduction::Value, typename Reduction::Input>;
-
-// Whether a reduction is compiled for an element type.
-template <template <class> class Reduction, class Element>
-inline constexpr bool is_compiled =
-    Reduction<Element>::kMeaningful && (Reduction<Element>::kConverts || !is_converted<Element>);
 
 }  // namespace gpureduce::cuda

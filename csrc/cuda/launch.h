@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/plan.h"
+#include "reductions/reduction.h"
 
 namespace gpureduce::cuda {
 
@@ -20,9 +21,8 @@ struct Call {
   const void* input;
   DType input_dtype;
   DType through;  // elements are rounded to this dtype as they are read
-  void* output;
-  DType output_dtype;
-  double divisor;  // of the finish
+  Outputs outputs;
+  FinishArguments finish;
   Workspace workspace;
   cudaStream_t stream;
 };

@@ -18,11 +18,10 @@ struct RowsArguments {
   int threads_per_row;
   int splits, leaves_per_split;
   int64_t num_items;
-  void* output;
-  double divisor;
+  Outputs outputs;
+  FinishArguments finish;
   unsigned* counters;
   void* partials;
-  DType output_dtype;
 };
 
 // The vectors that `length` elements from `first` on lie in.
@@ -163,7 +162,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
       }
       const int64_t row = first_row + r * groups;
       if (row < args.num_rows) {
-        store(args.output, row, args.output_dtype, Reduction::finish(result, args.divisor));
+        store<Reduction>(args.outputs, row, result, args.finish);
       }
     }
   }
@@ -175,7 +174,8 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const RowsArguments args
 // kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first
 // one's shared memory.
 template <class Reduction, class Element>
-inline constexpr int kMaxRowThreads = Reduction::kOrdered && sizeof(Element) == 1 ? 128 : 256;
+inline constexpr int kMaxRowThreads =
+    (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>() ? 128 : 256;
 
 template <class Reduction, class Element, bool kCluster>
 __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 1024 / kMaxRowThreads<Reduction, Element>)
@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 1024 / kMa
     } else if (num_leaves > 1) {
       result = fold_by_warp<Reduction>(num_leaves, [&](int i) { return leaf_values[i]; });
     }
-    if (lane == 0) store(args.output, row, args.output_dtype, Reduction::finish(result, args.divisor));
+    if (lane == 0) store<Reduction>(args.outputs, row, result, args.finish);
   }
 }
 

@@ -121,10 +121,10 @@ struct Cursor {
 template <int kMaxAxes>
 struct TilesArguments {
   const void* input;
-  void* output;
+  Outputs outputs;
   unsigned* counters;
   void* partials;
-  double divisor;
+  FinishArguments finish;
   int64_t length, leaf_elements;
   int64_t num_units, num_tiles, num_items;
   int order_lanes, num_leaves;
@@ -132,14 +132,14 @@ struct TilesArguments {
   int splits, leaves_per_split;
   bool lanes_first;
   int rows_of_unit;  // positions that lie side by side in one row of units: the lowest bits of the lane
-  DType input_dtype, through, output_dtype;
+  DType input_dtype, through;
   AxisMap<kMaxAxes> kept, reduced;
 };
 
 // Outputs that a thread takes at once: 16 bytes of them, fewer where their lanes would fill the registers.
 template <class Reduction, class Element>
-inline constexpr int kTileVector = static_cast<int>(
-    std::min({16 / sizeof(Element), std::max<size_t>(1, 64 / sizeof(typename Reduction::Value)), size_t{8}}));
+inline constexpr int kTileVector = static_cast<int>(std::min(
+    {16 / sizeof(Element), std::bit_floor(std::max<size_t>(1, 64 / sizeof(typename Reduction::Value))), size_t{8}}));
 template <class Reduction, class Acc>
 inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 
@@ -327,7 +327,7 @@ __global__ void __launch_bounds__(256, kVector > 1   ? 2
       Value folded[kVector];
       Walk::leaf(args, at.offset, 0, static_cast<int>(args.length), 0, 0, {stack, static_cast<int>(blockDim.x)},
                  folded);
-      store_neighbours<Reduction>(args.output, at.place, args.output_dtype, folded, args.divisor);
+      store_neighbours<Reduction>(args.outputs, at.place, folded, args.finish);
     }
     return;
   }
@@ -382,7 +382,7 @@ __global__ void __launch_bounds__(256, kVector > 1   ? 2
       if (of < args.num_units) {
         // A row of several positions holds all outputs, one after the other.
         const int64_t place = args.rows_of_unit > 1 ? j : args.kept.locate(of).place + j % kVector;
-        store(args.output, place, args.output_dtype, Reduction::finish(block_values[j], args.divisor));
+        store<Reduction>(args.outputs, place, block_values[j], args.finish);
       }
     }
     __syncthreads();
@@ -426,7 +426,7 @@ __global__ void __launch_bounds__(256) thin_kernel(const TilesArguments<kMaxVect
           }
           folded[k] = fold_registers<Reduction>(lanes);
         }
-        store_neighbours<Reduction>(args.output, args.kept.locate(unit).place, args.output_dtype, folded, args.divisor);
+        store_neighbours<Reduction>(args.outputs, args.kept.locate(unit).place, folded, args.finish);
       }
     }
   }
