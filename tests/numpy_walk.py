@@ -1,8 +1,8 @@
 """The order of combination (docs/order.md) once more, in NumPy, written from its description alone.
 
 It is the third implementation beside the CUDA kernels and the CPU loops, and the one to read: no
-threads, no vector width, no layout. `expected` gives the result that each op whose order is promised
-must have, to the bit, for any view of any real or complex floating-point accumulation."""
+threads, no vector width, no layout. `expected` gives the result that each op whose order is
+promised must have, to the bit, for any view of any real or complex floating-point accumulation."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ ORDERED = ("sum", "mean", "prod", "nansum", "nanmean", "norm1", "norm2")
 
 
 def combine(op: str, values: np.ndarray, size: int, dtype: torch.dtype) -> np.ndarray:
-    """What `op` makes of each row of accumulator-typed values, before the result is rounded; `dtype`
-    is the input's.
+    """What `op` makes of each row of accumulator-typed values, before the result is rounded;
+    `dtype` is the input's.
     """
     # A complex number is a pair: NumPy's complex division would round more.
     real = values.real.dtype.type

@@ -176,12 +176,15 @@ def amin(t: torch.Tensor, dim: Dims = None, keepdim: bool = False) -> torch.Tens
     return values.to(t.dtype).reshape(result_shape(t.shape, dim, keepdim))
 
 
+def is_nonzero(t: torch.Tensor) -> torch.Tensor:
+    """Where an element is not zero; a NaN is not, and -0.0 is."""
+    values = t.float() if t.dtype in FLOAT8 else logical(t)
+    return (values != 0).contiguous()
+
+
 def nonzero(t: torch.Tensor, dim: Dims = None) -> torch.Tensor:
-    """(results, n): where an element is not zero; a NaN is not, and -0.0 is."""
-    rows = in_walking_order(logical(t), dim).cpu()
-    if rows.dtype in FLOAT8:
-        rows = rows.float()
-    return rows != 0
+    """The same as (results, n)."""
+    return in_walking_order(is_nonzero(t.cpu()), dim)
 
 
 def integer_prod(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import references
 import torch
-from dtypes import DTYPES_OF, INDICES, LIST_OPS, OPS, SUMS, TRUTHS, VALUES, is_inexact, name
+from dtypes import DTYPES_OF, INDICES, OPS, TRUTHS, VALUES, is_inexact, name
 from numpy_walk import expected, result_shape
 from tensors import Kind, assert_same_bits, generator, one_nan, sequences, some_numbers
 

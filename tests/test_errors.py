@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cuda
 Call = Callable[[], torch.Tensor]
 
 # Of five ones, where it is not 1.
-ANSWERS = {"sum": 5, "nansum": 5, "count_nonzero": 5, "argmax": 0, "argmin": 0}
+ANSWERS = {"sum": 5, "nansum": 5, "argmax": 0, "argmin": 0, "norm": torch.tensor(5.0).sqrt().item()}
 
 
 def error_of(call: Call) -> Exception:
@@ -130,7 +130,7 @@ def test_more_than_64_dims(op: str) -> None:
     whole = t.expand([3] + [1] * 64)
     for device in DEVICES:
         got = getattr(ops, op)(whole.to(device), None, True)
-        want = getattr(torch, op)(whole)
+        want = getattr(torch, op)(whole.flatten())
         assert got.shape == (1,) * 65
         assert_same_bits(got.flatten(), want.flatten())
         assert_same_bits(getattr(ops, op)(whole.to(device)), want)
@@ -255,7 +255,7 @@ def test_aminmax_and_count_nonzero() -> None:
             ours = error_of(lambda o=op, a=arguments: getattr(ops, o)(torch.ones(2, 3), **a))
             assert type(ours) is type(theirs) is IndexError
             assert f"gpureduce::{op}" in str(ours)
-    with pytest.raises(RuntimeError, match="gpureduce::count_nonzero.*dim"):
+    with pytest.raises(RuntimeError, match=r"gpureduce::count_nonzero.*dim"):
         ops.count_nonzero(torch.ones(2, 3), [0, 0])
     for shape, dim in (((0, 3), 0), ((0,), None)):
         arguments = {} if dim is None else {"dim": dim}
@@ -287,7 +287,9 @@ def of_unknown(dtype: torch.dtype) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", UNKNOWN, ids=name)
 def test_dtypes_that_the_library_does_not_know(op: str, dtype: torch.dtype) -> None:
     t = of_unknown(dtype)
-    theirs = error_of(lambda: getattr(torch, op)(t))
+    # torch knows whether those of its dtypes are zero that it has no arithmetic for.
+    answered = op in TRUTHS and not name(dtype).startswith("bits")
+    theirs = NotImplementedError() if answered else error_of(lambda: getattr(torch, op)(t))
     for device in (*DEVICES, "meta"):
         x = t.to(device)
         ours = assert_refused(lambda x=x: getattr(ops, op)(x), op, "self", "expected", "got")

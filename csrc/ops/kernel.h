@@ -35,7 +35,7 @@ struct Kernel {
                                   "(): dtype: expected a real dtype, got ", result);
       const Request request{Op::kName, reduced, keep, result, {result}};
       if constexpr (std::is_same_v<typename Op::template Reduction<float>, Nansum<float>>) {
-        if (is_integral_dtype(element) || c10::isIntegralType(result, /*includeBool=*/true)) {
+        if (c10::isIntegralType(result, /*includeBool=*/true)) {
           return Backend::template run<NansumOfIntegers>(input, request, element);
         }
       }

@@ -70,7 +70,7 @@ using Registry = std::tuple<
     // clang-format on
     >;
 
-// What serves some calls of an op in place of the reduction above: sums of integers, which have no NaN, and the other
+// What serves some calls of an op in place of the reduction above: sums in integers, which have no NaN, and the other
 // orders of a norm.
 using NansumOfIntegers = Op<"nansum", Signature::kDimsDtype, Sum>;
 using NormOfOrder0 = Op<"norm", Signature::kNorm, CountNonzero>;
