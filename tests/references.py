@@ -35,17 +35,17 @@ from numpy_walk import Dims, in_walking_order, order, p2, result_shape
 LONG_EPS = np.finfo(np.longdouble).eps
 
 
-def most_additions(n: int, size: int) -> int:
+def most_additions(n: int, size: int, wide_lane: bool = False) -> int:
     """h above, for n elements of `size` bytes in the input."""
-    how = order(n, size)
+    how = order(n, size, wide_lane)
     longest_leaf = max(n - (how.num_leaves - 1) * how.leaf, how.leaf if how.num_leaves > 1 else 0)
     longest_lane = math.ceil(longest_leaf / how.lanes)
     return max(0, longest_lane - 1) + int(math.log2(how.lanes)) + int(math.log2(p2(how.num_leaves)))
 
 
-def relative_bound(n: int, size: int, acc: torch.dtype) -> float:
+def relative_bound(n: int, size: int, acc: torch.dtype, wide_lane: bool = False) -> float:
     """gamma_h above."""
-    hu = most_additions(n, size) * torch.finfo(acc).eps / 2
+    hu = most_additions(n, size, wide_lane) * torch.finfo(acc).eps / 2
     return hu / (1 - hu)
 
 
