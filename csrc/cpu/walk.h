@@ -197,7 +197,7 @@ class Walk {
     std::fill_n(leaf_values + order_.num_leaves * at.width, (padded_leaves() - order_.num_leaves) * at.width,
                 Reduction::identity());
     fold<Reduction>(leaf_values, padded_leaves(), at.width);
-    for_each_output<Reduction>(call_.outputs, [&]<int kIndex, class Out>(void* data) {
+    for_each_output<Reduction, Value>(call_.outputs, [&]<int kIndex, class Out>(void* data) {
       Out* output = static_cast<Out*>(data) + at.place;
       for (int64_t j = 0; j < at.width; j++) {
         output[j * inner_.place] = to_element<Out>(gpureduce::finish<Reduction, kIndex>(leaf_values[j], call_.finish));

@@ -95,20 +95,19 @@ __device__ __forceinline__ int reverse_bits(int x, int bits) {
 }
 
 // Writes result number `index` of a value to each output.
-template <class Reduction>
-__device__ __forceinline__ void store(const Outputs& outputs, int64_t index, const typename Reduction::Value& value,
+template <class Reduction, class Value>
+__device__ __forceinline__ void store(const Outputs& outputs, int64_t index, const Value& value,
                                       const FinishArguments& arguments) {
-  for_each_output<Reduction>(outputs, [&]<int kIndex, class Out>(void* data) {
+  for_each_output<Reduction, Value>(outputs, [&]<int kIndex, class Out>(void* data) {
     static_cast<Out*>(data)[index] = to_element<Out>(finish<Reduction, kIndex>(value, arguments));
   });
 }
 
 // The same for kCount neighbouring results, at once where their address allows.
-template <class Reduction, int kCount>
-__device__ __forceinline__ void store_neighbours(const Outputs& outputs, int64_t index,
-                                                 const typename Reduction::Value (&values)[kCount],
+template <class Reduction, class Value, int kCount>
+__device__ __forceinline__ void store_neighbours(const Outputs& outputs, int64_t index, const Value (&values)[kCount],
                                                  const FinishArguments& arguments) {
-  for_each_output<Reduction>(outputs, [&]<int kIndex, class Out>(void* data) {
+  for_each_output<Reduction, Value>(outputs, [&]<int kIndex, class Out>(void* data) {
     struct alignas(kCount * sizeof(Out) < 16 ? kCount * sizeof(Out) : 16) Pack {
       Out elements[kCount];
     };

@@ -24,6 +24,7 @@
 
 #include <array>
 #include <tuple>
+#include <utility>
 
 #include "core/dtype.h"
 
@@ -127,19 +128,21 @@ struct ResultsOf<std::tuple<Results...>> {
 };
 
 // What output number kIndex is rounded from.
-template <class Reduction, int kIndex>
-constexpr auto finish(const typename Reduction::Value& value, const FinishArguments& arguments) {
+template <class Reduction, int kIndex, class Value>
+constexpr auto finish(const Value& value, const FinishArguments& arguments) {
   const auto results = Reduction::finish(value, arguments);
   return ResultsOf<std::remove_const_t<decltype(results)>>::template get<kIndex>(results);
 }
 
-// Calls f.template operator()<kIndex, Out>(data) for each output that is asked for, Out being its element type.
-template <class Reduction, class F>
+// Calls f.template operator()<kIndex, Out>(data) for each output that is asked for, Out being its element type. Value
+// is what finish() is given.
+template <class Reduction, class Value, class F>
 constexpr void for_each_output(const Outputs& outputs, F&& f) {
-  using Results = decltype(Reduction::finish(Reduction::identity(), FinishArguments{}));
-  static_assert(ResultsOf<Results>::kCount <= kMaxOutputs);
+  constexpr int kCount =
+      ResultsOf<decltype(Reduction::finish(std::declval<Value>(), std::declval<FinishArguments>()))>::kCount;
+  static_assert(kCount <= kMaxOutputs);
   const auto visit = [&]<int kIndex>() {
-    using Result = decltype(finish<Reduction, kIndex>(Reduction::identity(), FinishArguments{}));
+    using Result = decltype(finish<Reduction, kIndex>(std::declval<Value>(), std::declval<FinishArguments>()));
     const Output& output = outputs[kIndex];
     if (output.data == nullptr) return;
     dispatch(output.dtype, [&]<class Out>() {
@@ -152,7 +155,7 @@ constexpr void for_each_output(const Outputs& outputs, F&& f) {
   };
   [&]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
     (visit.template operator()<kIndices>(), ...);
-  }(std::make_integer_sequence<int, ResultsOf<Results>::kCount>());
+  }(std::make_integer_sequence<int, kCount>());
 }
 
 }  // namespace gpureduce
