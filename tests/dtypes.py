@@ -17,8 +17,21 @@ INTEGERS = [*SIGNED, *UNSIGNED, torch.bool]
 REAL = [*FLOATS, *INTEGERS]
 ALL = [*REAL, *COMPLEX]
 
-OPS = ("sum", "mean", "amax", "argmax")
-DTYPES_OF = {"sum": ALL, "mean": ALL, "amax": REAL, "argmax": REAL}
+# Ops that are called op(t, dim, keepdim), by what they share.
+SUMS = ("sum", "mean", "nansum", "nanmean")
+WITH_DTYPE = (*SUMS, "prod")
+VALUES = ("amax", "amin")
+INDICES = ("argmax", "argmin")
+CHOICES = (*VALUES, *INDICES)  # need an element
+TRUTHS = ("any", "all")
+OPS = (*WITH_DTYPE, *CHOICES, *TRUTHS)
+LIST_OPS = tuple(op for op in OPS if op not in INDICES)  # `dim` may be a list
+
+DTYPES_OF = {
+    **dict.fromkeys(("sum", "mean", "prod", "nansum", *TRUTHS), ALL),
+    "nanmean": [*FLOATS, *COMPLEX],
+    **dict.fromkeys(CHOICES, REAL),
+}
 
 
 def name(dtype: torch.dtype | None) -> str:
@@ -30,17 +43,19 @@ def is_inexact(dtype: torch.dtype) -> bool:
 
 
 def result_dtype(op: str, dtype: torch.dtype, asked: torch.dtype | None = None) -> torch.dtype:
-    if op == "argmax":
+    if op in INDICES:
         return torch.int64
-    if op == "amax":
+    if op in VALUES:
         return dtype
+    if op in TRUTHS:
+        return torch.uint8 if dtype == torch.uint8 else torch.bool
     if asked is not None:
         return asked
     return dtype if is_inexact(dtype) else torch.int64
 
 
 def accumulator(result: torch.dtype) -> torch.dtype:
-    """What a sum or a mean with this result dtype is accumulated in."""
+    """What a sum or a product with this result dtype is accumulated in."""
     if result in COMPLEX or result == torch.float64:
         return result
     return torch.float32 if result.is_floating_point else torch.int64

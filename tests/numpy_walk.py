@@ -1,13 +1,13 @@
 """The order of combination (docs/order.md) once more, in NumPy, written from its description alone.
 
 It is the third implementation beside the CUDA kernels and the CPU loops, and the one to read: no
-threads, no vector width, no layout. `expected` gives the result that `torch.ops.gpureduce.sum` and
-`.mean` must have, to the bit, for any view of any real or complex floating-point accumulation."""
+threads, no vector width, no layout. `expected` gives the result that each op whose order is
+promised must have, to the bit, for any view of any real or complex floating-point accumulation."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,47 +29,130 @@ class Order:
     num_leaves: int
 
 
-def order(n: int, size: int) -> Order:
+def order(n: int, size: int, wide_lane: bool = False) -> Order:
     """How `n` elements of `size` bytes are cut: lanes of a leaf, elements of a leaf, leaves."""
+    most = 2048 if wide_lane else 4096
     if math.ceil(n * size / 16) <= 32:
         lanes = p2(n)
     else:
-        lanes = max(512 // size, min(p2(math.ceil(n / 4)), 4096 // size, 2048))
+        lanes = max(512 // size, min(p2(math.ceil(n / 4)), most // size, 2048))
     leaf = max(16384, p2(n * size) // 512) // size
     return Order(lanes, leaf, max(1, (n + leaf // 2) // leaf))
 
 
-def halves(a: np.ndarray) -> np.ndarray:
+Merge = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def halves(a: np.ndarray, merge: Merge = np.add) -> np.ndarray:
     """Folds the last axis: its upper half onto its lower half until one value is left."""
     while a.shape[-1] > 1:
         half = a.shape[-1] // 2
-        a = a[..., :half] + a[..., half:]
+        a = merge(a[..., :half], a[..., half:])
     return a[..., 0]
 
 
-def leaf_values(leaves: np.ndarray, num_lanes: int) -> np.ndarray:
+def leaf_values(leaves: np.ndarray, num_lanes: int, merge: Merge, identity: float) -> np.ndarray:
     """The value of each leaf; a leaf lies along the last axis."""
-    lanes = np.zeros((*leaves.shape[:-1], num_lanes), leaves.dtype)
+    lanes = np.full((*leaves.shape[:-1], num_lanes), identity, leaves.dtype)
     for start in range(0, leaves.shape[-1], num_lanes):
         piece = leaves[..., start : start + num_lanes]
-        lanes[..., : piece.shape[-1]] += piece
-    return halves(lanes)
+        taken = slice(piece.shape[-1])
+        lanes[..., taken] = merge(lanes[..., taken], piece)
+    return halves(lanes, merge)
 
 
-def walk(values: np.ndarray, size: int) -> np.ndarray:
-    """The sum of each row of `values` (rows, n), whose elements took `size` bytes each in the
-    input.
+def walk(
+    values: np.ndarray,
+    size: int,
+    merge: Merge = np.add,
+    identity: float = 0,
+    wide_lane: bool = False,
+) -> np.ndarray:
+    """The sum (or what `merge` makes) of each row of `values` (rows, n), whose elements took `size`
+    bytes each in the input.
     """
     rows, n = values.shape
-    how = order(n, size)
+    how = order(n, size, wide_lane)
     split = (how.num_leaves - 1) * how.leaf
-    partials = np.zeros((rows, p2(how.num_leaves)), values.dtype)
+    partials = np.full((rows, p2(how.num_leaves)), identity, values.dtype)
     with np.errstate(all="ignore"):
         if split:
             equal = values[:, :split].reshape(rows, how.num_leaves - 1, how.leaf)
-            partials[:, : how.num_leaves - 1] = leaf_values(equal, how.lanes)
-        partials[:, how.num_leaves - 1] = leaf_values(values[:, split:], how.lanes)
-        return halves(partials)
+            partials[:, : how.num_leaves - 1] = leaf_values(equal, how.lanes, merge, identity)
+        partials[:, how.num_leaves - 1] = leaf_values(values[:, split:], how.lanes, merge, identity)
+        return halves(partials, merge)
+
+
+def times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product; of complex numbers by the rule of school, and exactly 1 + 0i changes nothing."""
+    if not np.iscomplexobj(a):
+        return a * b
+    real, imaginary = a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real
+    product = np.empty_like(a)
+    product.real, product.imag = real, imaginary
+    one_a, one_b = ((x.real == 1) & (x.imag == 0) & ~np.signbit(x.imag) for x in (a, b))
+    return np.where(one_a, b, np.where(one_b, a, product))
+
+
+def magnitude(x: np.ndarray) -> np.ndarray:
+    if not np.iscomplexobj(x):
+        return np.abs(x)
+    if x.dtype == np.complex64:
+        re, im = x.real.astype(np.float64), x.imag.astype(np.float64)
+        return np.sqrt(re * re + im * im).astype(np.float32)
+    larger = np.maximum(np.abs(x.real), np.abs(x.imag))
+    power = np.where(larger > 2.0**500, -600, np.where(larger < 2.0**-400, 600, 0))
+    re, im = np.ldexp(x.real, power), np.ldexp(x.imag, power)
+    return np.ldexp(np.sqrt(re * re + im * im), -power)
+
+
+def root_of_squares(values: np.ndarray, size: int, scaled: bool) -> np.ndarray:
+    """Order 2: where squares may be out of range, the one of three scaled sums that is in range."""
+    parts = [values.real, values.imag] if np.iscomplexobj(values) else [values]
+    real = parts[0].dtype.type
+
+    def squares(power: int) -> np.ndarray:
+        scale = real(2.0**power)
+        total = np.square(parts[0] * scale)
+        for part in parts[1:]:
+            total = total + np.square(part * scale)
+        return walk(total, size, wide_lane=scaled)
+
+    plain = squares(0)
+    if not scaled:
+        return np.sqrt(plain)
+    down, up, small = (-64, 88, 2.0**-60) if real == np.float32 else (-512, 600, 2.0**-900)
+    return np.where(
+        plain == np.inf,
+        np.sqrt(squares(down)) * real(2.0**-down),
+        np.where(plain < small, np.sqrt(squares(up)) * real(2.0**-up), np.sqrt(plain)),
+    )
+
+
+ORDERED = ("sum", "mean", "prod", "nansum", "nanmean", "norm1", "norm2")
+
+
+def combine(op: str, values: np.ndarray, size: int, dtype: torch.dtype) -> np.ndarray:
+    """What `op` makes of each row of accumulator-typed values, before the result is rounded;
+    `dtype` is the input's.
+    """
+    # A complex number is a pair: NumPy's complex division would round more.
+    real = values.real.dtype.type
+    with np.errstate(all="ignore"):
+        if op == "prod":
+            return walk(values, size, times, 1)
+        if op == "norm1":
+            return walk(magnitude(values), size)
+        if op == "norm2":
+            in_range = dtype.is_floating_point and dtype.itemsize <= 2 and dtype != torch.bfloat16
+            return root_of_squares(values, size, scaled=not in_range)
+        skips = op.startswith("nan")
+        nan = np.isnan(values)
+        total = walk(np.where(nan, values.dtype.type(0), values) if skips else values, size)
+        if op in ("sum", "nansum"):
+            return total
+        count = walk((~nan).astype(real), size)[:, None] if skips else real(values.shape[1])
+        return (total.view(real).reshape(len(total), -1) / count).view(total.dtype)[:, 0]
 
 
 def dim_list(ndim: int, dim: Dims) -> list[int]:
@@ -96,39 +179,6 @@ def in_walking_order(t: torch.Tensor, dim: Dims) -> torch.Tensor:
     return t.permute(kept + reduced).reshape(math.prod(t.shape[d] for d in kept), n)
 
 
-@dataclass(frozen=True)
-class Walked:
-    """The accumulated sums of a tensor, before a result is made of them."""
-
-    totals: np.ndarray
-    n: int
-    dtype: torch.dtype
-    shape: list[int]
-
-    def result(self, op: str) -> torch.Tensor:
-        """The result of "sum" or "mean": finished in the accumulator's type, rounded once."""
-        # A complex number is a pair: NumPy's complex division would round more.
-        real = self.totals.view(self.totals.real.dtype).copy()
-        if op == "mean":
-            with np.errstate(all="ignore"):
-                real /= real.dtype.type(self.n)
-        # One NaN: the operations of an x86 processor and of a GPU make different ones.
-        real[np.isnan(real)] = math.nan
-        totals = torch.from_numpy(real.view(self.totals.dtype))
-        return to_dtype(totals, self.dtype).reshape(self.shape)
-
-
-def walked(
-    t: torch.Tensor, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
-) -> Walked:
-    """Walks a view whose sums are floating-point or complex numbers."""
-    rows = in_walking_order(t, dim).cpu()
-    result = dtype or t.dtype
-    converted = to_dtype(to_dtype(rows, result), accumulator(result)).numpy()
-    shape = result_shape(t.shape, dim, keepdim)
-    return Walked(walk(converted, t.element_size()), rows.shape[1], result, shape)
-
-
 def expected(
     op: str,
     t: torch.Tensor,
@@ -136,5 +186,17 @@ def expected(
     keepdim: bool = False,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """What `op` ("sum" or "mean") must give for these arguments, on the CPU."""
-    return walked(t, dim, keepdim, dtype).result(op)
+    """What `op` (of ORDERED) must give for these arguments, on the CPU: finished in the
+    accumulator's type, rounded once.
+    """
+    rows = in_walking_order(t, dim).cpu()
+    result = dtype or t.dtype
+    converted = to_dtype(to_dtype(rows, result), accumulator(result)).numpy()
+    combined = combine(op, converted, t.element_size(), t.dtype)
+    # One NaN: the operations of an x86 processor and of a GPU make different ones.
+    real = combined.view(combined.real.dtype).copy()
+    real[np.isnan(real)] = math.nan
+    if op.startswith("norm"):
+        result = result.to_real()
+    totals = torch.from_numpy(real.view(combined.dtype))
+    return to_dtype(totals, result).reshape(result_shape(t.shape, dim, keepdim))

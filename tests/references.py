@@ -29,23 +29,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from dtypes import accumulator, result_dtype, to_dtype
+from dtypes import FLOAT8, accumulator, result_dtype, to_dtype
 from numpy_walk import Dims, in_walking_order, order, p2, result_shape
 
 LONG_EPS = np.finfo(np.longdouble).eps
 
 
-def most_additions(n: int, size: int) -> int:
+def most_additions(n: int, size: int, wide_lane: bool = False) -> int:
     """h above, for n elements of `size` bytes in the input."""
-    how = order(n, size)
+    how = order(n, size, wide_lane)
     longest_leaf = max(n - (how.num_leaves - 1) * how.leaf, how.leaf if how.num_leaves > 1 else 0)
     longest_lane = math.ceil(longest_leaf / how.lanes)
     return max(0, longest_lane - 1) + int(math.log2(how.lanes)) + int(math.log2(p2(how.num_leaves)))
 
 
-def relative_bound(n: int, size: int, acc: torch.dtype) -> float:
+def relative_bound(n: int, size: int, acc: torch.dtype, wide_lane: bool = False) -> float:
     """gamma_h above."""
-    hu = most_additions(n, size) * torch.finfo(acc).eps / 2
+    hu = most_additions(n, size, wide_lane) * torch.finfo(acc).eps / 2
     return hu / (1 - hu)
 
 
@@ -86,11 +86,18 @@ def sum_interval(
     keepdim: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Interval:
-    """Where the result of a floating-point `sum` or `mean` must lie."""
+    """Where the result of a floating-point sum or mean, with or without NaNs, must lie."""
     rows = in_walking_order(t, dim).cpu()
     result = result_dtype(op, t.dtype, dtype)
     acc = accumulator(result)
     converted = to_dtype(to_dtype(rows, dtype or t.dtype), acc)
+    counts: np.ndarray | int = rows.shape[1]
+    if op.startswith("nan"):
+        nan = converted.isnan()
+        counts = (~nan).sum(1).numpy()
+        converted = torch.where(nan, torch.zeros((), dtype=acc), converted)
+        if acc.is_complex:
+            counts = counts[:, None]
     values = np.ascontiguousarray(np.moveaxis(_real(converted).numpy(), 1, -1))
     n, real_acc = values.shape[-1], values.dtype.type
     in_reference = (256 + n / 4096) * LONG_EPS
@@ -103,8 +110,8 @@ def sum_interval(
         )
         bound = (relative_bound(n, t.element_size(), acc) + in_reference) * absolute
         ends = [np.where(finite, total + sign * bound, total) for sign in (-1, 1)]
-        if op == "mean":
-            ends = [end / np.longdouble(real_acc(n)) for end in ends]
+        if op.endswith("mean"):
+            ends = [end / np.asarray(counts).astype(real_acc).astype(np.longdouble) for end in ends]
         # One more rounding: the quotient in long double.
         ends = [
             np.where(np.isfinite(end), end + sign * 2 * LONG_EPS * np.abs(end), end)
@@ -153,7 +160,38 @@ def argmax(t: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> to
     return torch.from_numpy(index).to(torch.int64).reshape(result_shape(t.shape, dim, keepdim))
 
 
+def argmin(t: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torch.Tensor:
+    index = np.argmin(_comparable(t, dim), axis=1)
+    return torch.from_numpy(index).to(torch.int64).reshape(result_shape(t.shape, dim, keepdim))
+
+
 def amax(t: torch.Tensor, dim: Dims = None, keepdim: bool = False) -> torch.Tensor:
     """NaN wins. Of -0.0 and 0.0, which are equal, it may be either: compare with ==."""
     values = torch.from_numpy(np.max(_comparable(t, dim), axis=1))
     return values.to(t.dtype).reshape(result_shape(t.shape, dim, keepdim))
+
+
+def amin(t: torch.Tensor, dim: Dims = None, keepdim: bool = False) -> torch.Tensor:
+    values = torch.from_numpy(np.min(_comparable(t, dim), axis=1))
+    return values.to(t.dtype).reshape(result_shape(t.shape, dim, keepdim))
+
+
+def is_nonzero(t: torch.Tensor) -> torch.Tensor:
+    """Where an element is not zero; a NaN is not, and -0.0 is."""
+    values = t.float() if t.dtype in FLOAT8 else logical(t)
+    return (values != 0).contiguous()
+
+
+def nonzero(t: torch.Tensor, dim: Dims = None) -> torch.Tensor:
+    """The same as (results, n)."""
+    return in_walking_order(is_nonzero(t.cpu()), dim)
+
+
+def integer_prod(
+    t: torch.Tensor, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """The product modulo 2^64, cut down to the result's dtype."""
+    rows = in_walking_order(logical(t), dim).cpu()
+    result = result_dtype("prod", t.dtype, dtype)
+    converted = to_dtype(to_dtype(rows, dtype or t.dtype), torch.int64)
+    return to_dtype(converted.prod(1), result).reshape(result_shape(t.shape, dim, keepdim))

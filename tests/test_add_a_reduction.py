@@ -73,9 +73,12 @@ def test_sum_of_squares_in_forty_lines(tree: Path) -> None:
 
     # Beside the new struct only one that is there is built: the test is about the new one.
     registry = tree / "csrc/reductions/registry.h"
-    kept = [line for line in registry.read_text().splitlines() if 'Op<"a' not in line]
+    others = re.compile(r'    Op<"(?!sum"|mean"|sum_of_squares")')
+    kept = [line for line in registry.read_text().splitlines() if not others.match(line)]
     text = "\n".join(kept)
     text = re.sub(r"(Op<\"mean\"[^\n]*>),", r"\1", text)
+    # The build looks for names in quotes.
+    text = re.sub(r"(using \w+ = Op<)(\"\w+\")", r"\1Name(\2)", text)
     registry.write_text(text)
     (tree / "csrc/ops/api.cpp").unlink()  # it promises the ops just left out
     for rung in ("csrc/ops/rung.cpp",):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import references
 import torch
-from dtypes import DTYPES_OF, OPS, is_inexact, name
+from dtypes import DTYPES_OF, INDICES, OPS, TRUTHS, VALUES, is_inexact, name
 from numpy_walk import expected, result_shape
 from tensors import Kind, assert_same_bits, generator, one_nan, sequences, some_numbers
 
@@ -172,11 +172,29 @@ SPECIAL_ROWS = [
 FLOATS_WITH_INF = [torch.float8_e5m2, f16, bf16, f32, torch.float64]
 
 
+def negated(t: torch.Tensor) -> torch.Tensor:
+    """-t in the same layout, for the dtypes that torch does not negate too."""
+    flat = t.as_strided((t.untyped_storage().nbytes() // t.itemsize,), (1,), 0)
+    minus = (-flat.double()).to(t.dtype)
+    return minus.as_strided(t.shape, t.stride(), t.storage_offset())
+
+
 def assert_maximum(t: torch.Tensor, dim: int | None, value: float, index: int) -> None:
-    got, where = ops.amax(t, dim), ops.argmax(t, dim)
-    assert where.flatten().tolist() == [index] * where.numel()
-    values = got.double().flatten()
-    assert bool((values.isnan() if math.isnan(value) else values == value).all()), values
+    """By each op that tells of it, and by those that tell of the minimum of -t."""
+    minus = negated(t)
+    found = [
+        (1, ops.amax(t, dim), ops.argmax(t, dim)),
+        (-1, ops.amin(minus, dim), ops.argmin(minus, dim)),
+        (1, ops.aminmax(t, dim)[1], None),
+        (-1, ops.aminmax(minus, dim)[0], None),
+        *([(1, ops.max(t), None)] if dim is None else [(1, *ops.max(t, dim))]),
+        *([(-1, ops.min(minus), None)] if dim is None else [(-1, *ops.min(minus, dim))]),
+    ]
+    for sign, got, where in found:
+        if where is not None:
+            assert where.flatten().tolist() == [index] * where.numel()
+        values = got.double().flatten() * sign
+        assert bool((values.isnan() if math.isnan(value) else values == value).all()), values
 
 
 @pytest.mark.parametrize("dtype", FLOATS_WITH_INF, ids=name)
@@ -237,6 +255,26 @@ def test_small_integers_and_bool(device: str) -> None:
     assert ops.sum(on([2], torch.uint8).view(torch.bool)).item() == 1
 
 
+def test_truth_and_products_of_small_types(device: str) -> None:
+    def on(values: object, dtype: torch.dtype) -> torch.Tensor:
+        return torch.tensor(values, dtype=dtype, device=device)
+
+    for op, values in (("all", [1, 2]), ("any", [2, 4])):
+        got = getattr(ops, op)(on(values, torch.uint8))
+        assert got.dtype == torch.uint8
+        assert got.item() == 1
+    assert ops.all(on([1, 0], f32)).item() is False
+    assert ops.any(on([0.0, -0.0], f32)).item() is False
+    assert ops.all(on([math.nan, 1], f16)).item() is True
+    assert ops.prod(torch.ones(20, 30, 400, dtype=torch.uint8, device=device)).item() == 1
+    assert ops.prod(on([True, True], torch.bool)).item() == 1
+    halves = on([300.0, 300.0, 0.5], f16)
+    assert ops.prod(halves, dtype=f32).item() == halves.float().prod().item() == 45000.0
+    threes = torch.full((50,), -3, dtype=torch.int8, device=device)
+    assert ops.prod(threes).item() == (3**50 + 2**63) % 2**64 - 2**63
+    assert ops.prod(on([2**32, 2**31, 2], torch.int64)).item() == 0
+
+
 @pytest.mark.parametrize("n", [1, 2, 16, 33, 1025, 70001])
 def test_a_bool_is_true_if_its_byte_is_not_zero(n: int, device: str) -> None:
     bytes_ = torch.from_numpy(generator("bytes", n).integers(0, 4, n, dtype="uint8")) * 85
@@ -246,6 +284,12 @@ def test_a_bool_is_true_if_its_byte_is_not_zero(n: int, device: str) -> None:
     assert ops.mean(bools, dtype=torch.float64).item() == int(truth.sum()) / n
     assert ops.amax(bools).item() is bool(truth.any())
     assert ops.argmax(bools).item() == int(truth.int().argmax())
+    assert ops.argmin(bools).item() == int(truth.int().argmin())
+    assert ops.prod(bools).item() == int(truth.all())
+    assert ops.count_nonzero(bools).item() == int(truth.sum())
+    assert ops.any(bools).item() is bool(truth.any())
+    assert ops.all(bools).item() is bool(truth.all())
+    assert [end.item() for end in ops.aminmax(bools)] == [bool(truth.all()), bool(truth.any())]
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64], ids=name)
@@ -271,17 +315,25 @@ def outcome(
         return None, error
 
 
+def prod_of_torch(t: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
+    if dim is not None:
+        return torch.prod(t, dim, keepdim)
+    return torch.prod(t).reshape([1] * t.dim() if keepdim else [])
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0), (2, 2, 0, 3), (36, 0)])
 @pytest.mark.parametrize("op", OPS)
 def test_empty_tensors(op: str, shape: tuple[int, ...], device: str) -> None:
     """Results and error classes are torch's, for each dim and both values of keepdim."""
     t = torch.full(shape, 2.0)
     function: Callable[..., torch.Tensor] = getattr(torch, op)
+    if op == "prod":  # torch's takes keepdim beside dim only
+        function = prod_of_torch
     for dim in (None, *range(-len(shape), len(shape))):
         for keepdim in (False, True):
             arguments = {
                 "keepdim": keepdim,
-                **({} if dim is None and op == "amax" else {"dim": dim}),
+                **({} if dim is None and op in VALUES else {"dim": dim}),
             }
             want, error = outcome(lambda a=arguments: function(t, **a))
             got, own_error = outcome(lambda d=dim, k=keepdim: getattr(ops, op)(t.to(device), d, k))
@@ -379,12 +431,12 @@ def test_replays_with_new_contents(shape: tuple[int, ...], cuda: str) -> None:
     for replay in range(100):
         t.random_(-1000, 1000, generator=torch.Generator(cuda).manual_seed(replay))
         graph.replay()
-        got = [result.clone() for result in captured]
-        for op, result in zip(OPS, got, strict=True):
-            assert torch.equal(result, call(op, t, dim))
-        assert torch.equal(got[2], t.amax() if dim is None else t.amax(dim))
+        got = dict(zip(OPS, (result.clone() for result in captured), strict=True))
+        for op, result in got.items():
+            assert_same_bits(result, call(op, t, dim))
+        assert torch.equal(got["amax"], t.amax() if dim is None else t.amax(dim))
         if replay < 3:
-            assert_same_bits(got[0], expected("sum", t, dim))
+            assert_same_bits(got["sum"], expected("sum", t, dim))
 
 
 def test_two_graphs_replayed_at_once(cuda: str) -> None:
@@ -585,7 +637,7 @@ def test_long_sums_keep_their_accuracy(values: torch.Tensor, exact: float, devic
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("op", ["amax", "argmax"])
+@pytest.mark.parametrize("op", ["amax", "argmax", "argmin", "aminmax"])
 def test_the_order_of_values_does_not_change_the_time(op: str, device: str) -> None:
     """A search that branches on each new maximum takes longest on ascending rows."""
     count, n = (1000, 37000) if device == "cuda" else (50, 37000)
@@ -631,9 +683,9 @@ def test_channels_of_an_image_batch(op: str, device: str) -> None:
         for dim in (0, 1, 2, 3):
             got = call(op, t, dim)
             assert list(got.shape) == result_shape(t.shape, dim, False)
-            if op == "argmax":
-                assert torch.equal(got.cpu(), images.argmax(dim))
-            elif op == "amax":
-                assert torch.equal(got.cpu(), images.amax(dim))
+            if op in (*INDICES, *VALUES, *TRUTHS):
+                assert torch.equal(got.cpu(), getattr(torch, op)(images, dim))
+            elif op == "prod":
+                assert_same_bits(got, expected("prod", t, dim))
             else:
                 references.sum_interval(op, t, dim).check(got)

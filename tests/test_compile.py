@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from dtypes import ALL, DTYPES_OF, OPS, is_inexact, name
+from dtypes import ALL, DTYPES_OF, INDICES, LIST_OPS, OPS, WITH_DTYPE, is_inexact, name
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensors import assert_same_bits
@@ -55,11 +56,12 @@ DTYPE_SAMPLES: dict[str, Sample] = {
 def samples_of(op: str) -> dict[str, Sample]:
     return {
         **SAMPLES,
-        **(LIST_SAMPLES if op != "argmax" else {}),
-        **(DTYPE_SAMPLES if op in ("sum", "mean") else {}),
+        **(LIST_SAMPLES if op in LIST_OPS else {}),
+        **({} if op not in WITH_DTYPE else INEXACT_SAMPLES if op == "nanmean" else DTYPE_SAMPLES),
     }
 
 
+INEXACT_SAMPLES = {k: v for k, v in DTYPE_SAMPLES.items() if k != "dtype of integers"}
 CHECKS = [(op, label) for op in OPS for label in samples_of(op)]
 
 
@@ -72,6 +74,40 @@ def make(op: str, label: str, device: str) -> tuple[torch.Tensor, dict[str, Any]
 def test_opcheck(op: str, label: str, device: str) -> None:
     t, arguments = make(op, label, device)
     torch.library.opcheck(getattr(ops, op).default, (t,), arguments)
+
+
+# Calls of another form: the overload, its arguments after the tensor.
+OTHERS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
+    "aminmax": (ops.aminmax.default, (), {}),
+    "aminmax of dims": (ops.aminmax.default, ([0, 1], True), {}),
+    "max": (ops.max.default, (), {}),
+    "min": (ops.min.default, (), {}),
+    "max along a dim": (ops.max.dim, (1,), {}),
+    "min along a dim": (ops.min.dim, (-2, True), {}),
+    "count_nonzero": (ops.count_nonzero.default, (), {}),
+    "count_nonzero of columns": (ops.count_nonzero.default, ([0],), {}),
+    "norm": (ops.norm.default, (), {}),
+    **{
+        f"norm of order {p}": (ops.norm.default, (p, 1, True), {})
+        for p in (0, 1, math.inf, -math.inf)
+    },
+    "norm, dtype": (ops.norm.default, (2, [0]), {"dtype": torch.float64}),
+}
+
+
+@pytest.mark.parametrize("label", OTHERS)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_opcheck_of_others(label: str, transposed: bool, device: str) -> None:
+    overload, arguments, keywords = OTHERS[label]
+    t = torch.randn(3, 4, device=device)
+    t = t.t() if transposed else t
+    torch.library.opcheck(overload, (t, *arguments), keywords)
+    real = overload(t, *arguments, **keywords)
+    meta = overload(t.to("meta"), *arguments, **keywords)
+    for a, b in zip(
+        *((x,) if isinstance(x, torch.Tensor) else x for x in (real, meta)), strict=True
+    ):
+        assert (a.shape, a.dtype, a.stride()) == (b.shape, b.dtype, b.stride())
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (3, 4), (0,)])
@@ -101,11 +137,12 @@ def test_meta_and_fake_tensors_are_like_the_real_ones(op: str, label: str, devic
 def test_meta_is_like_the_real_one_for_any_view(op: str, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(DTYPES_OF[op]))
     view = data.draw(views(dtype))
-    dim = data.draw((one_dim if op == "argmax" else dims)(len(view.sizes)))
+    dim = data.draw((one_dim if op in INDICES else dims)(len(view.sizes)))
     arguments: dict[str, Any] = {"dim": dim, "keepdim": data.draw(st.booleans())}
-    if op in ("sum", "mean"):
-        needed = op == "mean" and not is_inexact(dtype)
-        targets = st.sampled_from([d for d in ALL if op == "sum" or is_inexact(d)])
+    if op in WITH_DTYPE:
+        is_mean = op in ("mean", "nanmean")
+        needed = is_mean and not is_inexact(dtype)
+        targets = st.sampled_from([d for d in ALL if not is_mean or is_inexact(d)])
         arguments["dtype"] = data.draw(targets if needed else st.none() | targets)
 
     def outcome(device: str) -> tuple[Any, ...]:
@@ -128,6 +165,11 @@ CALLS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "amax": lambda t: ops.amax(t, [0, 1]),
     "amax of rows": lambda t: ops.amax(t, 1, True),
     "argmax": lambda t: ops.argmax(t),
+    "any": lambda t: ops.any(t, 1),
+    "max along a dim": lambda t: ops.max(t, 1)[0],
+    "aminmax of columns": lambda t: ops.aminmax(t, [0])[1],
+    "norm": lambda t: ops.norm(t, 2, [1]),
+    "norm of order inf": lambda t: ops.norm(t, math.inf, [0]),
     "argmax of columns": lambda t: ops.argmax(t, 0),
 }
 
@@ -149,7 +191,7 @@ def test_one_compilation_serves_every_batch_size(label: str, backend: str, devic
     assert counter.frame_count == 1
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", ["sum", "mean", "amax", "argmax", "any"])
 def test_the_default_compiler(op: str, device: str) -> None:
     """Inductor calls the op as it is; the arithmetic around it is its own."""
     torch._dynamo.reset()
@@ -181,7 +223,7 @@ def test_export_keeps_the_op(device: str) -> None:
 def test_meta_dtypes(dtype: torch.dtype) -> None:
     t = torch.empty(3, dtype=dtype, device="meta")
     for op in OPS:
-        if dtype not in DTYPES_OF[op] or (op == "mean" and not is_inexact(dtype)):
+        if dtype not in DTYPES_OF[op] or (op.endswith("mean") and not is_inexact(dtype)):
             continue
         real = getattr(ops, op)(torch.zeros(3, dtype=dtype))
         assert getattr(ops, op)(t).dtype == real.dtype

@@ -14,10 +14,10 @@ import pytest
 import tensors
 import torch
 import views
-from dtypes import COMPLEX, FLOATS, HALF, name
+from dtypes import COMPLEX, DTYPES_OF, FLOATS, HALF, name
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy_walk import expected, order, p2, walk, walked
+from numpy_walk import ORDERED, Dims, combine, expected, order, p2, walk
 from tensors import Kind, Layout, assert_same_bits, powers_and_neighbours, sequences
 
 ops = torch.ops.gpureduce
@@ -80,8 +80,8 @@ LONGEST = max(LENGTHS)
 @lru_cache(maxsize=4)
 def results(kind: Kind, n: int, seed: int) -> dict[str, torch.Tensor]:
     """What the walk makes of each of the three sequences."""
-    sums = walked(sequences(kind, n), 1, dtype=kind.dtype)
-    return {op: sums.result(op) for op in ("sum", "mean")}
+    values = sequences(kind, n)
+    return {op: expected(op, values, 1, dtype=kind.dtype) for op in ("sum", "mean")}
 
 
 def check_layout(kind: Kind, n: int, layout: Layout, device: str) -> None:
@@ -101,6 +101,81 @@ def test_sums_have_the_bits_of_the_walk(kind: Kind, n: int, device: str) -> None
     for op in ("sum", "mean"):
         want = results(kind, n, tensors.SEED)[op][0]
         assert_same_bits(getattr(ops, op)(alone, dtype=kind.dtype), want)
+
+
+# The other ordered ops: near 1, so that products stay in range and no square is exact.
+OTHERS = [op for op in ORDERED if op not in ("sum", "mean")]
+OTHER_KINDS = [
+    Kind(f8e4, None, -1, 1),
+    Kind(f8e5, f32, -1, 1),
+    Kind(f16, None, -1, 1),
+    Kind(bf16, None, -1, 1),
+    Kind(bf16, f32, -1, 1),
+    Kind(f32, None, -1, 1),
+    Kind(f64, None, -1, 1),
+    Kind(f32, f64, -1, 1),
+    Kind(c64, None, -1, 1),
+    Kind(c128, None, -1, 1),
+    Kind(c64, c128, -1, 1),
+]
+OTHER_LENGTHS = [1, 2, 7, 33, 129, 513, 1025, 4097, 6145, 8193, 24577, 100003]
+
+
+def call(op: str, t: torch.Tensor, dim: Dims, dtype: torch.dtype | None) -> torch.Tensor:
+    if op.startswith("norm"):
+        return ops.norm(t, int(op[-1]), dim, dtype=dtype)
+    return getattr(ops, op)(t, dim, dtype=dtype)
+
+
+@pytest.mark.parametrize("n", OTHER_LENGTHS)
+@pytest.mark.parametrize("kind", OTHER_KINDS, ids=str)
+@pytest.mark.parametrize("op", OTHERS)
+def test_other_ops_have_the_bits_of_the_walk(op: str, kind: Kind, n: int, device: str) -> None:
+    values = sequences(kind, n).clone()
+    if op.startswith("nan"):
+        values[:, ::5] = math.nan
+    if op == "prod" and n > 300:
+        # A long product of random numbers is 0 or inf: most are 1 but for a few last places.
+        wide = values.to(c128 if kind.input.is_complex else f64)
+        values = torch.where((torch.arange(n) % (n // 50)) == 0, wide, 1 + wide / 4096)
+        values = values.to(kind.input)
+    want = expected(op, values, 1, dtype=kind.dtype)
+    if op == "prod" and kind.input in (f32, f64):
+        assert ((want.abs() > 1e-30) & (want.abs() < 1e30)).all()
+    for layout in (
+        tensors.rows(tensors.SEQUENCES),
+        tensors.columns(5),
+        tensors.columns_of_wider(7),
+        tensors.every(2),
+        tensors.pitched(3),
+        tensors.middle(2, 8),
+    ):
+        laid_out = tensors.lay_out(layout, values, device)
+        got = call(op, laid_out, layout.dim, kind.dtype)
+        assert_same_bits(got.flatten(), want[tensors.sequence_of_result(layout)])
+    assert_same_bits(call(op, values[0].to(device), None, kind.dtype), want[0])
+
+
+@pytest.mark.parametrize("op", OTHERS)
+@pytest.mark.parametrize("kind", [Kind(f32, None, -1, 1), Kind(c64, None, -1, 1)], ids=str)
+def test_the_data_shows_the_order_of_other_ops(op: str, kind: Kind) -> None:
+    differ = 0
+    for n in (1025, 6145, 24577, 100003):
+        values = sequences(kind, n).numpy() / (1 if op != "prod" else 4096)
+        if op == "prod":
+            values = (1 + values).astype(values.dtype)
+        how = (values.dtype.itemsize, 4 * values.dtype.itemsize)
+        want, other = (combine(op, values, size, kind.input) for size in how)
+        differ += int((want != other).sum())
+    assert differ >= 4, f"only {differ} of 12 results depend on the order"
+
+
+@pytest.mark.parametrize("n", [5, 1000, 8193])
+@pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=name)
+def test_nansum_of_numbers_is_their_sum(dtype: torch.dtype, n: int, device: str) -> None:
+    t = sequences(Kind(dtype, None, -5, 5), n).to(device)
+    assert_same_bits(ops.nansum(t, 1), ops.sum(t, 1))
+    assert_same_bits(ops.nanmean(t, 1), ops.mean(t, 1))
 
 
 # What a layout test needs: each element size, both kinds of accumulator, a conversion.
@@ -273,17 +348,23 @@ def special_values(dtype: torch.dtype) -> torch.Tensor:
     return torch.view_as_complex(pairs.contiguous())
 
 
-@pytest.mark.parametrize("op", ["sum", "mean", "amax"])
-@pytest.mark.parametrize("dtype", FLOATS + COMPLEX, ids=name)
-def test_merges_are_commutative_to_the_bit(dtype: torch.dtype, op: str, device: str) -> None:
-    if dtype.is_complex and op == "amax":
-        with pytest.raises(NotImplementedError):
-            ops.amax(special_values(dtype).to(device))
-        return
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        (op, dtype)
+        for op in ("sum", "mean", "prod", "nansum", "nanmean", "norm", "amax", "amin")
+        for dtype in FLOATS + COMPLEX
+        if dtype in DTYPES_OF.get(op, FLOATS + COMPLEX)
+    ],
+)
+def test_merges_are_commutative_to_the_bit(op: str, dtype: torch.dtype, device: str) -> None:
     values = special_values(dtype)
     index = torch.cartesian_prod(torch.arange(len(values)), torch.arange(len(values)))
     pairs = values[index[:, 0]], values[index[:, 1]]
-    function = getattr(ops, op)
+
+    def function(t: torch.Tensor, dim: int) -> torch.Tensor:
+        return ops.norm(t, 2, dim) if op == "norm" else getattr(ops, op)(t, dim)
+
     forward = function(torch.stack(pairs, 1).to(device), 1)
     backward = function(torch.stack(pairs[::-1], 1).to(device), 1)
     assert_same_bits(forward, backward)
@@ -296,7 +377,7 @@ def test_merges_are_commutative_to_the_bit(dtype: torch.dtype, op: str, device: 
 
 @pytest.mark.parametrize("n", [2, 5, 33, 300, 5000, 70001])
 @pytest.mark.parametrize("dtype", FLOATS, ids=name)
-def test_a_maximum_of_zeros_has_one_sign_wherever_they_lie(
+def test_an_extreme_of_zeros_has_one_sign_wherever_they_lie(
     dtype: torch.dtype, n: int, device: str
 ) -> None:
     zeros = torch.zeros(n)
@@ -304,11 +385,13 @@ def test_a_maximum_of_zeros_has_one_sign_wherever_they_lie(
     shuffles = [zeros, zeros.flip(0)]
     rng = tensors.generator("zeros", n)
     shuffles += [zeros[torch.from_numpy(rng.permutation(n))] for _ in range(6)]
-    got = ops.amax(torch.stack(shuffles).to(dtype).to(device), 1)
-    assert_same_bits(got, got[:1].expand(len(shuffles)))
-    columns = ops.amax(torch.stack(shuffles, 1).to(dtype).to(device), 0)
-    assert_same_bits(columns, got)
-    assert got.float().eq(0).all()
+    for op in (ops.amax, ops.amin):
+        got = op(torch.stack(shuffles).to(dtype).to(device), 1)
+        assert_same_bits(got, got[:1].expand(len(shuffles)))
+        columns = op(torch.stack(shuffles, 1).to(dtype).to(device), 0)
+        assert_same_bits(columns, got)
+        assert got.float().eq(0).all()
+        assert got.float().signbit().all() == (op is ops.amin)
 
 
 @pytest.mark.parametrize(
@@ -338,10 +421,10 @@ def test_the_data_shows_the_order(kind: Kind) -> None:
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
 def test_the_walk_cuts_what_it_should(size: int) -> None:
     """The NumPy walk itself, against the rules in words."""
-    for n in (*range(1, 700), *LENGTHS, 2**28 + 3, 2**33):
-        how = order(n, size)
+    for n, wide in itertools.product((*range(1, 700), *LENGTHS, 2**28 + 3, 2**33), (False, True)):
+        how = order(n, size, wide)
         assert how.lanes == p2(how.lanes) and how.leaf % how.lanes == 0
-        assert how.lanes <= 2048 and how.lanes * size <= 4096
+        assert how.lanes <= 2048 and how.lanes * size <= (2048 if wide else 4096)
         if n * size <= 512:
             assert how.lanes == p2(n)
         else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from dtypes import ALL, OPS, name
+from dtypes import ALL, COMPLEX, FLOATS, INTEGERS, name
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -69,35 +69,71 @@ def test_links_lead_somewhere() -> None:
     assert missing == []
 
 
-def table_of_dtypes() -> dict[torch.dtype, list[str]]:
-    """For each dtype that the table names, its cells in the order of OPS."""
+def table_of_ops() -> list[str]:
+    """The lines of the README's table, beginning with the one that names the kinds of dtypes."""
     lines = README.read_text().splitlines()
-    start = lines.index(f"| dtype | {' | '.join(OPS)} |") + 2
-    table = {}
-    for line in lines[start:]:
-        if not line.startswith("|"):
-            break
-        names, *cells = [cell.strip() for cell in line.strip("|").split("|")]
-        for dtype in names.split(", "):
-            table[getattr(torch, dtype)] = cells
-    return table
+    start = next(i for i, line in enumerate(lines) if line.startswith("| op | "))
+    end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
+    return lines[start:end]
 
 
-def test_the_table_names_every_dtype() -> None:
-    assert sorted(map(name, table_of_dtypes())) == sorted(map(name, ALL))
+KINDS = {
+    "floats": FLOATS,
+    "integers": [d for d in INTEGERS if d not in (torch.uint8, torch.bool)],
+    "uint8": [torch.uint8],
+    "bool": [torch.bool],
+    "complex": COMPLEX,
+}
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=name)
-def test_the_table_of_dtypes_is_true(dtype: torch.dtype, device: str) -> None:
+# Of these "same" would not be told from what every dtype of the row returns.
+NAMED = [torch.uint8, torch.bool, torch.int64]
+
+
+def cell_of(op: str, dtype: torch.dtype, device: str) -> str:
+    """What the op says to a tensor of this dtype."""
+    function = getattr(torch.ops.gpureduce, op)
     t = torch.ones(3).to(dtype).to(device)
-    for op, cell in zip(OPS, table_of_dtypes()[dtype], strict=True):
-        function = getattr(torch.ops.gpureduce, op)
-        if cell == "with `dtype=`":
-            assert function(t, dtype=torch.float32).dtype == torch.float32
-        if cell in ("", "with `dtype=`"):
-            with pytest.raises(RuntimeError):
-                function(t)
-            continue
-        want = torch.int64 if cell == "int64" or op == "argmax" else dtype
-        assert cell in ("yes", "int64")
-        assert function(t).dtype == want
+    try:
+        result = function(t)
+    except RuntimeError:
+        try:
+            function(t, dtype=torch.float32)
+        except RuntimeError:
+            return ""
+        return "`dtype=`"
+    kinds = {r.dtype for r in (result if isinstance(result, tuple) else (result,))}
+    assert len(kinds) == 1
+    (got,) = kinds
+    if got == dtype and dtype not in NAMED:
+        return "same"
+    return "real" if dtype.is_complex and got == dtype.to_real() else name(got)
+
+
+def test_the_table_of_dtypes_is_true(device: str) -> None:
+    header, _, *rows = table_of_ops()
+    assert header == f"| op | {' | '.join(KINDS)} |"
+    assert sorted(d for kind in KINDS.values() for d in map(name, kind)) == sorted(map(name, ALL))
+    named = []
+    for row in rows:
+        ops, *cells = [cell.strip() for cell in row.strip("|").split("|")]
+        named += ops.split(", ")
+        for op in ops.split(", "):
+            for cell, (kind, dtypes) in zip(cells, KINDS.items(), strict=True):
+                for dtype in dtypes:
+                    want = name(dtype) if cell == "same" and dtype in NAMED else cell
+                    assert cell_of(op, dtype, device) == want, (op, kind, dtype)
+    registered = {
+        n.removeprefix("gpureduce::").partition(".")[0]
+        for n in torch._C._dispatch_get_all_op_names()
+        if n.startswith("gpureduce::")
+    }
+    assert sorted(named) == sorted(registered - {"sum_rung"})
+
+
+def test_the_table_names_the_dtypes_of_each_kind() -> None:
+    text = " ".join(README.read_text().split())
+    for kind in ("floats", "integers", "complex"):
+        listed = re.search(rf"\b{kind}: ([a-z0-9_, ]+)\.", text)
+        assert listed, kind
+        assert sorted(listed[1].split(", ")) == sorted(map(name, KINDS[kind]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dtypes import OPS, is_inexact, name
+from dtypes import LIST_OPS, OPS, is_inexact, name
 from tensors import generator, some_numbers
 
 ops = torch.ops.gpureduce
@@ -54,6 +54,21 @@ CALLS: list[tuple[str, torch.dtype, tuple[int, ...], int, int | None]] = [
     ("sum", f32, (30_011, 9), 0, 0),
     ("amax", f32, (30_011, 9), 0, 0),
     ("argmax", i8, (30_011, 9), 0, 0),
+    # Two words in a lane, three words, another packed form.
+    ("nanmean", bf16, (3, 9001), 1, 1),
+    ("nanmean", f64, (131, 65), 0, 0),
+    ("norm", bf16, (3, 9001), 1, 1),
+    ("norm", f32, (9, 1031), 0, 1),
+    ("norm", f32, (300_007,), 1, None),
+    ("norm", f64, (131, 65), 0, 0),
+    ("norm", c64, (4099, 3), 0, 0),
+    ("prod", i8, (2, 40009), 3, 1),
+    ("prod", c64, (33, 61), 0, 1),
+    ("argmin", bf16, (2, 40009), 1, 1),
+    ("amin", i8, (517, 33), 1, 0),
+    ("all", u1, (2, 40009), 3, 1),
+    ("any", bf16, (517, 129), 1, 0),
+    ("any", f32, (70, 7), 0, 1),
     # The middle one of three dims, and several dims at once.
     ("sum", f32, (5, 67, 9), 0, 1),
     ("amax", bf16, (3, 131, 33), 1, 1),
@@ -62,12 +77,14 @@ CALLS: list[tuple[str, torch.dtype, tuple[int, ...], int, int | None]] = [
 
 
 def assert_right(op: str, t: torch.Tensor, dim: int | list[int] | None) -> None:
-    dtype = f32 if op == "mean" and not is_inexact(t.dtype) else None
+    arguments: dict[str, object] = {"dim": dim}
+    if op == "mean" and not is_inexact(t.dtype):
+        arguments["dtype"] = f32
     function = getattr(ops, op)
-    got = function(t, dim) if dtype is None else function(t, dim, dtype=dtype)
+    got = function(t, **arguments)
     # The same library on the CPU, which the other tests check.
     on_cpu = torch.empty_like(t, device="cpu").copy_(t)
-    want = function(on_cpu, dim) if dtype is None else function(on_cpu, dim, dtype=dtype)
+    want = function(on_cpu, **arguments)
     if isinstance(dim, list):  # a copy lies otherwise in memory, and so it is walked otherwise
         torch.testing.assert_close(got.cpu(), want)
     else:
@@ -90,8 +107,17 @@ def test_strided(op: str, cuda: str) -> None:
     base = torch.arange(7 * 33 * 13.0, device=cuda).reshape(7, 33, 13)
     assert_right(op, base[:, ::2, 1:].permute(2, 0, 1), 2)
     assert_right(op, base[::3, :, ::5].expand(3, 33, 3), 1)
-    if op != "argmax":
+    if op in LIST_OPS:
         assert_right(op, base.permute(1, 2, 0), [0, 2])
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16, i8], ids=name)
+@pytest.mark.parametrize(("shape", "dim"), [((9, 1031), 1), ((517, 129), 0), ((70, 7), 1)], ids=str)
+def test_two_outputs(shape: tuple[int, int], dim: int, dtype: torch.dtype, cuda: str) -> None:
+    t = some_numbers(generator("two", name(dtype)), shape, dtype, -2, 3)
+    for function in (ops.max, ops.min, ops.aminmax):
+        for got, want in zip(function(t.to(cuda), dim), function(t, dim), strict=True):
+            assert torch.equal(got.cpu(), want)
 
 
 @pytest.mark.parametrize("rung", ["v1", "v2", "v3_warp", "v3"])

@@ -31,7 +31,8 @@ def test_an_op_neither_writes_nor_aliases_its_input(schema: str) -> None:
     parsed = torch._C.parse_schema(schema)
     assert not parsed.is_mutable
     assert all(argument.alias_info is None for argument in [*parsed.arguments, *parsed.returns])
-    overload = getattr(torch.ops.gpureduce, parsed.name.removeprefix("gpureduce::")).default
+    packet = getattr(torch.ops.gpureduce, parsed.name.removeprefix("gpureduce::"))
+    overload = getattr(packet, parsed.overload_name or "default")
     assert torch.Tag.pt2_compliant_tag in overload.tags
 
 

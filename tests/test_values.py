@@ -15,9 +15,16 @@ from dtypes import (
     DTYPES_OF,
     FLOATS,
     HALF,
+    INDICES,
     INTEGERS,
+    LIST_OPS,
     OPS,
+    REAL,
+    SUMS,
+    TRUTHS,
     UNSIGNED,
+    VALUES,
+    WITH_DTYPE,
     is_inexact,
     name,
     result_dtype,
@@ -25,7 +32,7 @@ from dtypes import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy_walk import Dims, result_shape
+from numpy_walk import Dims, expected, result_shape
 from tensors import assert_same_bits, bits_of, generator, one_nan, some_numbers
 from views import View, dims, one_dim, views
 
@@ -36,10 +43,12 @@ def assert_like_torch(
     op: str, got: torch.Tensor, view: View, t: torch.Tensor, **call: object
 ) -> None:
     """Shape, strides and dtype as torch gives them for this geometry, and memory of its own."""
-    # float32 in the same geometry: torch does not reduce each of the dtypes.
+    # float32 in the same geometry: torch does not reduce each of the dtypes, nor several dims with
+    # each op.
     stand_in = view.like(torch.float32, str(t.device))
+    theirs = {"prod": "sum", "nansum": "sum", "nanmean": "mean"}.get(op, op)
     try:
-        want = getattr(torch, op)(stand_in, **call)
+        want = getattr(torch, theirs)(stand_in, **call)
     except (IndexError, RuntimeError):
         raise AssertionError(f"torch.{op} refuses {call}, and gpureduce does not") from None
     assert got.shape == want.shape
@@ -53,15 +62,14 @@ def assert_like_torch(
 TARGETS = st.none() | st.sampled_from(ALL)
 
 
-@pytest.mark.parametrize("op", ["sum", "mean"])
-@pytest.mark.parametrize("dtype", ALL, ids=name)
+@pytest.mark.parametrize(("op", "dtype"), [(op, d) for op in SUMS for d in DTYPES_OF[op]])
 @given(data=st.data())
 def test_sums_and_means(op: str, dtype: torch.dtype, device: str, data: st.DataObject) -> None:
     view = data.draw(views(dtype))
     dim = data.draw(dims(len(view.sizes)))
     keepdim = data.draw(st.booleans())
     asked = data.draw(TARGETS)
-    if op == "mean" and not is_inexact(asked or dtype):
+    if op.endswith("mean") and not is_inexact(asked or dtype):
         asked = torch.float32
     t = view.build(device)
     before = bits_of(t)
@@ -73,6 +81,22 @@ def test_sums_and_means(op: str, dtype: torch.dtype, device: str, data: st.DataO
     else:
         assert_same_bits(got, references.integer_sum(t, dim, keepdim, asked))
     assert torch.equal(bits_of(t), before)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=name)
+@given(data=st.data())
+def test_products(dtype: torch.dtype, device: str, data: st.DataObject) -> None:
+    view = data.draw(views(dtype))
+    dim = data.draw(dims(len(view.sizes)))
+    keepdim = data.draw(st.booleans())
+    asked = data.draw(TARGETS)
+    t = view.build(device)
+    got = ops.prod(t, dim, keepdim, dtype=asked)
+    assert_like_torch("prod", got, view, t, dim=dim, keepdim=keepdim)
+    if is_inexact(got.dtype):
+        assert_same_bits(got, expected("prod", t, dim, keepdim, asked or dtype))
+    else:
+        assert_same_bits(got, references.integer_prod(t, dim, keepdim, asked))
 
 
 def assert_equal_numbers(got: torch.Tensor, want: torch.Tensor) -> None:
@@ -94,30 +118,82 @@ def reducible(view: View, dim: Dims) -> bool:
     return not view.sizes or all(view.sizes[d] > 0 for d in chosen)
 
 
-@pytest.mark.parametrize("dtype", DTYPES_OF["amax"], ids=name)
+def filled(view: View, dim: Dims) -> View:
+    """The view, or one like it in which each result has an element."""
+    if reducible(view, dim):
+        return view
+    sizes = tuple(max(1, n) for n in view.sizes)
+    return View(view.dtype, sizes, view.strides, view.offset, 1, True)
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=name)
 @given(data=st.data())
-def test_amax(dtype: torch.dtype, device: str, data: st.DataObject) -> None:
+def test_largest_and_smallest(dtype: torch.dtype, device: str, data: st.DataObject) -> None:
     view = data.draw(views(dtype))
-    dim = data.draw(dims(len(view.sizes)).filter(lambda d: reducible(view, d)))
+    dim = data.draw(dims(len(view.sizes)))
+    view = filled(view, dim)
     keepdim = data.draw(st.booleans())
     t = view.build(device)
-    got = ops.amax(t, dim, keepdim)
-    assert_like_torch("amax", got, view, t, dim=[] if dim is None else dim, keepdim=keepdim)
-    assert_equal_numbers(got, references.amax(t, dim, keepdim))
+    for op in VALUES:
+        got = getattr(ops, op)(t, dim, keepdim)
+        assert_like_torch(op, got, view, t, dim=[] if dim is None else dim, keepdim=keepdim)
+        assert_equal_numbers(got, getattr(references, op)(t, dim, keepdim))
+    ends = ops.aminmax(t, dim, keepdim)
+    assert_same_bits(ends[0], ops.amin(t, dim, keepdim))
+    assert_same_bits(ends[1], ops.amax(t, dim, keepdim))
+    if dim is None:
+        assert_same_bits(ops.max(t), ops.amax(t))
+        assert_same_bits(ops.min(t), ops.amin(t))
 
 
-@pytest.mark.parametrize("dtype", DTYPES_OF["argmax"], ids=name)
+@pytest.mark.parametrize("dtype", REAL, ids=name)
 @given(data=st.data())
-def test_argmax(dtype: torch.dtype, device: str, data: st.DataObject) -> None:
+def test_where_they_are(dtype: torch.dtype, device: str, data: st.DataObject) -> None:
     view = data.draw(views(dtype))
     dim = data.draw(one_dim(len(view.sizes)))
+    view = filled(view, dim)
     keepdim = data.draw(st.booleans())
-    if not reducible(view, dim):
-        view = View(dtype, tuple(max(1, n) for n in view.sizes), view.strides, view.offset, 1, True)
     t = view.build(device)
-    got = ops.argmax(t, dim, keepdim)
-    assert_like_torch("argmax", got, view, t, dim=dim, keepdim=keepdim)
-    assert_same_bits(got, references.argmax(t, dim, keepdim))
+    for op, value, both in (("argmax", "amax", "max"), ("argmin", "amin", "min")):
+        got = getattr(ops, op)(t, dim, keepdim)
+        assert_like_torch(op, got, view, t, dim=dim, keepdim=keepdim)
+        assert_same_bits(got, getattr(references, op)(t, dim, keepdim))
+        if dim is not None:
+            values, indices = getattr(ops, both)(t, dim, keepdim)
+            assert_same_bits(indices, got)
+            assert_equal_numbers(values, getattr(ops, value)(t, dim, keepdim))
+            if dtype.is_floating_point:
+                assert not values.cpu().double()[values.cpu().double() == 0].signbit().any()
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=name)
+@given(data=st.data())
+def test_what_is_not_zero(dtype: torch.dtype, device: str, data: st.DataObject) -> None:
+    view = data.draw(views(dtype))
+    dim = data.draw(dims(len(view.sizes)))
+    keepdim = data.draw(st.booleans())
+    t = view.build(device)
+    if data.draw(st.booleans()):
+        # Rarely anything: `any` has a choice then.
+        t = t.clone()
+        t.view(torch.uint8 if t.itemsize == 1 else t.dtype).fill_(0)
+        t.flatten()[3:4].view(torch.uint8 if t.itemsize == 1 else t.dtype).fill_(1)
+    where = references.nonzero(t, dim)
+    shape = result_shape(t.shape, dim, keepdim)
+    assert_same_bits(
+        ops.count_nonzero(t, dim), where.sum(1).reshape(result_shape(t.shape, dim, False))
+    )
+    for op in TRUTHS:
+        got = getattr(ops, op)(t, dim, keepdim)
+        assert got.dtype == result_dtype(op, dtype)
+        if dim == []:
+            assert_like_torch(op, got, view, t, dim=(), keepdim=keepdim)
+            assert_same_bits(got, references.is_nonzero(t.cpu()).to(got.dtype))
+            continue
+        given = {} if dim is None else {"dim": dim, "keepdim": keepdim}
+        if given or not keepdim:  # torch's take keepdim beside dim only
+            assert_like_torch(op, got, view, t, **given)
+        assert_same_bits(got, getattr(where, op)(1).to(got.dtype).reshape(shape))
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=name)
@@ -126,7 +202,7 @@ def test_result_dtypes_are_torchs(op: str, dtype: torch.dtype, device: str) -> N
     """And where torch has none, that of the neighbouring dtypes."""
     t = torch.ones(3).to(dtype).to(device)
     for asked in (None, *ALL):
-        call = {} if asked is None or op in ("amax", "argmax") else {"dtype": asked}
+        call = {"dtype": asked} if asked is not None and op in WITH_DTYPE else {}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an imaginary part is discarded
@@ -135,7 +211,7 @@ def test_result_dtypes_are_torchs(op: str, dtype: torch.dtype, device: str) -> N
             want = result_dtype(op, dtype, asked)
         except RuntimeError:  # a mean in integers, an order of complex numbers: test_errors.py
             continue
-        if op == "amax" and dtype.is_complex:
+        if dtype not in DTYPES_OF[op] or (op == "nanmean" and not is_inexact(asked or dtype)):
             continue
         assert getattr(ops, op)(t, **call).dtype == want
 
@@ -146,14 +222,15 @@ def test_a_0d_tensor_has_dims_0_and_minus_1(op: str, device: str) -> None:
     for dim in (None, 0, -1):
         got = getattr(ops, op)(t, dim)
         assert got.shape == ()
-        assert got.item() == (0 if op == "argmax" else -2.5)
+        want = 0 if op in INDICES else op in TRUTHS or -2.5
+        assert got.item() == want
         assert got.data_ptr() != t.data_ptr()
-    if op != "argmax":
+    if op in LIST_OPS:
         for dim_list in ([], [0], [-1]):
-            assert getattr(ops, op)(t, dim_list).item() == -2.5
+            assert getattr(ops, op)(t, dim_list).item() == want
 
 
-@pytest.mark.parametrize("op", ["sum", "amax"])
+@pytest.mark.parametrize("op", [*WITH_DTYPE, *VALUES])
 @pytest.mark.parametrize("shape", [(1,), (3, 1, 2), (5, 1), (1, 1, 1)])
 def test_where_nothing_is_reduced_the_result_is_a_copy(
     op: str, shape: tuple[int, ...], device: str
@@ -266,9 +343,9 @@ def test_counting_in_bool(n: int, device: str) -> None:
         assert ops.sum((t != 0).to(device)).item() == int((t != 0).sum())
 
 
-@pytest.mark.parametrize("dtype", DTYPES_OF["argmax"], ids=name)
+@pytest.mark.parametrize("dtype", REAL, ids=name)
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 33, 1000, 4097, 70001])
-def test_the_maximum_may_be_anywhere(dtype: torch.dtype, n: int, device: str) -> None:
+def test_the_extreme_may_be_anywhere(dtype: torch.dtype, n: int, device: str) -> None:
     """At each of many places, alone and twice."""
     low, high = (0, 1) if dtype == torch.bool or dtype in UNSIGNED else (-3, 2)
     places = sorted({0, n - 1, n // 2, *generator("places", n).integers(0, n, 20).tolist()})
@@ -280,6 +357,11 @@ def test_the_maximum_may_be_anywhere(dtype: torch.dtype, n: int, device: str) ->
         t = t.to(dtype).to(device)
         assert ops.argmax(t, dim).tolist() == places
         assert ops.amax(t, dim).float().tolist() == [float(high)] * len(places)
+        assert ops.max(t, dim)[1].tolist() == places
+        upside_down = (high + low - t.float()).to(dtype)
+        assert ops.argmin(upside_down, dim).tolist() == places
+        assert ops.amin(upside_down, dim).float().tolist() == [float(low)] * len(places)
+        assert ops.min(upside_down, dim)[1].tolist() == places
 
 
 def every_kind_of_nan(dtype: torch.dtype) -> torch.Tensor:
@@ -300,7 +382,7 @@ def test_every_nan_is_the_same_nan(dtype: torch.dtype, device: str) -> None:
     nans = every_kind_of_nan(dtype.to_real())
     if dtype.is_complex:
         nans = torch.complex(nans, nans.flip(0))
-    numbers = ["sum", "mean", *([] if dtype.is_complex else ["amax"])]
+    numbers = ["sum", "mean", "prod", *([] if dtype.is_complex else VALUES)]
     want = one_nan(nans)
     for n in (1, 2, 40, 3000):
         rows = torch.ones(len(nans), n).to(dtype)
@@ -308,6 +390,9 @@ def test_every_nan_is_the_same_nan(dtype: torch.dtype, device: str) -> None:
         for op in numbers:
             assert_same_bits(getattr(ops, op)(rows.to(device), 1), want)
             assert_same_bits(getattr(ops, op)(rows.t().contiguous().to(device), 0), want)
+        if not dtype.is_complex:
+            for both in (ops.max, ops.min):
+                assert_same_bits(both(rows.to(device), 1)[0], want)
     assert_same_bits(ops.mean(torch.ones(0).to(dtype).to(device)), want[0])
     if dtype not in (torch.float8_e4m3fn, *COMPLEX):
         infinities = torch.tensor([math.inf, -math.inf] * 50).to(dtype)
@@ -323,7 +408,7 @@ def test_conj_and_neg_views(op: str, device: str) -> None:
     for dim in (None, 0, 1):
         got = getattr(ops, op)(negated, dim)
         assert_same_bits(got, getattr(ops, op)(negated.resolve_neg(), dim))
-        if op in ("sum", "mean"):
+        if op in ("sum", "mean", "nansum", "nanmean"):
             assert values.conj().is_conj()
             got = getattr(ops, op)(values.conj(), dim)
             assert_same_bits(got, getattr(ops, op)(values, dim).conj().resolve_conj())

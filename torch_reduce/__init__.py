@@ -9,7 +9,26 @@ tensor([4., 4., 4.])
 """
 
 from torch_reduce._library import PACKAGE_DIR, BuildInfo, build_info, load
-from torch_reduce.functions import amax, argmax, mean, sum
+from torch_reduce.functions import (
+    AlongDim,
+    Ends,
+    all,
+    amax,
+    amin,
+    aminmax,
+    any,
+    argmax,
+    argmin,
+    count_nonzero,
+    max,
+    mean,
+    min,
+    nanmean,
+    nansum,
+    norm,
+    prod,
+    sum,
+)
 
 load()
 
@@ -19,12 +38,26 @@ cmake_prefix_path = str(PACKAGE_DIR / "share" / "cmake")
 """Where CMake finds gpureduce, for CMAKE_PREFIX_PATH, as ``torch.utils.cmake_prefix_path``."""
 
 __all__ = [
+    "AlongDim",
     "BuildInfo",
+    "Ends",
     "__version__",
+    "all",
     "amax",
+    "amin",
+    "aminmax",
+    "any",
     "argmax",
+    "argmin",
     "build_info",
     "cmake_prefix_path",
+    "count_nonzero",
+    "max",
     "mean",
+    "min",
+    "nanmean",
+    "nansum",
+    "norm",
+    "prod",
     "sum",
 ]

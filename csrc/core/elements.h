@@ -38,6 +38,18 @@ inline constexpr bool is_complex = false;
 template <class Real>
 inline constexpr bool is_complex<Complex<Real>> = true;
 
+// The type of a number's real part, and of its absolute value.
+template <class T>
+struct RealPart {
+  using type = T;
+};
+template <class Real>
+struct RealPart<Complex<Real>> {
+  using type = Real;
+};
+template <class T>
+using RealOf = typename RealPart<T>::type;
+
 template <class T>
 inline constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
                                        std::is_same_v<T, Float8E4M3> || std::is_same_v<T, Float8E5M2>;

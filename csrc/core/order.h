@@ -35,18 +35,20 @@ struct Order {
   }
 };
 
-// `length` elements of `element_bytes` each, as they lie in the input (before any conversion).
-constexpr Order make_order(int64_t length, int64_t element_bytes) {
-  constexpr int64_t kVectorBytes = 16, kTreeVectors = 32;       // up to 512 bytes: a pure tree
-  constexpr int64_t kMinLaneBytes = 512, kMaxLaneBytes = 4096;  // of one element in every lane
-  constexpr int64_t kMaxLanes = 2048;                           // 1-byte elements would have 4096
+// `length` elements of `element_bytes` each, as they lie in the input (before any conversion). `wide_lane`: a lane of
+// the reduction holds more than one word, so that there are half as many at most.
+constexpr Order make_order(int64_t length, int64_t element_bytes, bool wide_lane) {
+  constexpr int64_t kVectorBytes = 16, kTreeVectors = 32;  // up to 512 bytes: a pure tree
+  constexpr int64_t kMinLaneBytes = 512;                   // of one element in every lane
+  const int64_t max_lane_bytes = wide_lane ? 2048 : 4096;
+  constexpr int64_t kMaxLanes = 2048;  // 1-byte elements would have 4096
   constexpr int64_t kMinLeafBytes = 16384, kMaxLeaves = 512;
   Order order;
   if (ceil_div(length * element_bytes, kVectorBytes) <= kTreeVectors) {
     order.lanes = next_power_of_two(length);
   } else {
     order.lanes = std::clamp(next_power_of_two(ceil_div(length, 4)), kMinLaneBytes / element_bytes,
-                             std::min(kMaxLaneBytes / element_bytes, kMaxLanes));
+                             std::min(max_lane_bytes / element_bytes, kMaxLanes));
   }
   order.leaf_elements = std::max(kMinLeafBytes, next_power_of_two(length * element_bytes) / kMaxLeaves) / element_bytes;
   order.num_leaves = std::max<int64_t>(1, (length + order.leaf_elements / 2) / order.leaf_elements);

@@ -385,7 +385,7 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
 Plan make_plan(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address) {
   Plan plan;
   if (problem.num_outputs == 0) return plan;
-  plan.order = make_order(problem.length, problem.element_bytes);
+  plan.order = make_order(problem.length, problem.element_bytes, traits.wide_lane);
   const Plan nothing_yet = plan;
   bool planned = true;
   if (traits.reads_rows && is_rows(problem)) {

@@ -41,6 +41,7 @@ struct KernelTraits {
   int focus_bytes = 0;  // 0: a leaf is walked once, without a focus (reductions/interface.h)
   int tile_vector = 1;  // outputs that a thread of the columns kernel takes at once
   bool ordered = true;  // whether the order of combination binds
+  bool wide_lane = false;  // whether a lane holds more than one word
   bool reads_rows = true;  // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 

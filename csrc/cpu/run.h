@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/problem.h"
+#include "reductions/reduction.h"
 
 namespace gpureduce::cpu {
 
@@ -16,9 +17,8 @@ struct Call {
   const void* input;
   DType input_dtype;
   DType through;  // elements are rounded to this dtype as they are read
-  void* output;
-  DType output_dtype;
-  double divisor;  // of the finish
+  Outputs outputs;
+  FinishArguments finish;
   ParallelFor parallel_for;
 };
 

@@ -101,7 +101,9 @@ template <class Reduction, class Element>
 class Walk {
  public:
   explicit Walk(const Call& call)
-      : call_(call), problem_(call.problem), order_(make_order(problem_.length, problem_.element_bytes)) {
+      : call_(call),
+        problem_(call.problem),
+        order_(make_order(problem_.length, problem_.element_bytes, has_wide_lanes<Reduction>())) {
     if (problem_.kept.count > 0) inner_ = problem_.kept.innermost();
     choose_width();
     tiles_per_row_ = ceil_div(inner_.size, width_);
@@ -195,13 +197,10 @@ class Walk {
     std::fill_n(leaf_values + order_.num_leaves * at.width, (padded_leaves() - order_.num_leaves) * at.width,
                 Reduction::identity());
     fold<Reduction>(leaf_values, padded_leaves(), at.width);
-    dispatch(call_.output_dtype, [&]<class Out>() {
-      using Result = decltype(Reduction::finish(Reduction::identity(), 1.0));
-      if constexpr (std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result>) {
-        Out* output = static_cast<Out*>(call_.output) + at.place;
-        for (int64_t j = 0; j < at.width; j++) {
-          output[j * inner_.place] = to_element<Out>(Reduction::finish(leaf_values[j], call_.divisor));
-        }
+    for_each_output<Reduction, Value>(call_.outputs, [&]<int kIndex, class Out>(void* data) {
+      Out* output = static_cast<Out*>(data) + at.place;
+      for (int64_t j = 0; j < at.width; j++) {
+        output[j * inner_.place] = to_element<Out>(gpureduce::finish<Reduction, kIndex>(leaf_values[j], call_.finish));
       }
     });
   }

@@ -22,16 +22,16 @@ namespace gpureduce::cuda {
 // Outputs that a thread takes at once: 16 bytes of them, fewer where their lanes would fill the registers.
 template <class Reduction, class Element>
 inline constexpr int kTileVector = static_cast<int>(
-    std::min({16 / sizeof(Element), std::max<size_t>(1, 64 / sizeof(typename Reduction::Value)), size_t{8}}));
+    std::min({16 / sizeof(Element), std::bit_floor(64 / sizeof(typename Reduction::Value)), size_t{8}}));
 template <class Reduction, class Acc>
 inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 
 struct ColumnsArguments {
   const void* input;
-  void* output;
+  Outputs outputs;
   unsigned* counters;
   void* partials;
-  double divisor;
+  FinishArguments finish;
   int64_t row_stride, row_place;  // of the reduced axis, in elements; joined rows count as one
   int64_t length, leaf_elements;  // in rows
   int64_t width, place;           // of a row: outputs, and from one to the next in the output
@@ -45,7 +45,6 @@ struct ColumnsArguments {
   bool is_small;      // fewer blocks than multiprocessors
   bool owns_outputs;  // a thread shares its outputs with no other: nothing to fold in the block
   ColumnsShared shared;
-  DType output_dtype;
   AxisMap<kMaxVectorAxes> kept;  // the outer axes: one matrix each
   const void* end;               // of the input
 };
@@ -306,7 +305,7 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(cons
                                                        : static_cast<int>(args.leaf_elements);
       if constexpr (Focused<Reduction>) {
         for (int i = thread; i < num_outputs && length > 0; i += threads) {
-          focuses[i] = focus_at<Reduction>(elements + start * args.row_stride + i, args.divisor);
+          focuses[i] = focus_at<Reduction>(elements + start * args.row_stride + i, args.finish);
         }
       }
       for (bool again = true; again;) {
@@ -324,7 +323,7 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(cons
           if (args.owns_outputs) {
             // Nothing is shared: a thread has its outputs to itself.
             if (active) {
-              store_neighbours<Reduction>(args.output, place + x * kVector, args.output_dtype, folded, args.divisor);
+              store_neighbours<Reduction>(args.outputs, place + x * kVector, folded, args.finish);
             }
             break;
           }
@@ -346,7 +345,7 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(cons
                                                             : int64_t{length} * args.rows_of_unit;
           bool mine = false;
           for (int i = thread; i < num_outputs && length > 0; i += threads) {
-            mine |= Reduction::refocus(focuses[i], block_values[i], count, args.divisor);
+            mine |= Reduction::refocus(focuses[i], block_values[i], count, args.finish);
           }
           again = __syncthreads_or(mine);
           if (!again) {
@@ -408,7 +407,7 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(cons
       }
     }
     for (int i = thread; i < num_outputs; i += threads) {
-      store(args.output, place + i * args.place, args.output_dtype, Reduction::finish(parts[i], args.divisor));
+      store<Reduction>(args.outputs, place + i * args.place, parts[i], args.finish);
     }
     __syncthreads();
   }
@@ -447,7 +446,7 @@ __global__ void __launch_bounds__(256) thin_kernel(const __grid_constant__ Colum
         for (int k = 0; k < kVector; k++) {
           FocusOf<Reduction> focus{};
           const Input first_element = units[u][0].template at<Input>(k);
-          if constexpr (Focused<Reduction>) focus = Reduction::focus(first_element, args.divisor);
+          if constexpr (Focused<Reduction>) focus = Reduction::focus(first_element, args.finish);
           for (bool again = true; again;) {
             typename Reduction::Value lanes[kRows];
 #pragma unroll
@@ -460,12 +459,12 @@ __global__ void __launch_bounds__(256) thin_kernel(const __grid_constant__ Colum
             const auto value = fold_registers<Reduction>(lanes);
             again = false;
             if constexpr (Focused<Reduction>) {
-              again = args.length > 0 && Reduction::refocus(focus, value, args.length, args.divisor);
+              again = args.length > 0 && Reduction::refocus(focus, value, args.length, args.finish);
             }
             results[k] = make_part<Reduction>(value, focus, args.length);
           }
         }
-        store_neighbours<Reduction>(args.output, places[u], args.output_dtype, results, args.divisor);
+        store_neighbours<Reduction>(args.outputs, places[u], results, args.finish);
       }
     }
   }

@@ -58,11 +58,10 @@ cudaError_t launch_rows(const Call& call) {
                            .splits = plan.splits,
                            .leaves_per_split = plan.leaves_per_split,
                            .num_items = plan.num_items,
-                           .output = call.output,
-                           .divisor = call.divisor,
+                           .outputs = call.outputs,
+                           .finish = call.finish,
                            .counters = call.workspace.counters,
-                           .partials = call.workspace.partials,
-                           .output_dtype = call.output_dtype};
+                           .partials = call.workspace.partials};
   switch (plan.family) {
     case Family::kShortRows:
       return launch_kernel(plan.vectors_per_thread == 2 ? short_rows_kernel<Reduction, Element, 2>
@@ -112,10 +111,10 @@ cudaError_t launch_columns(const Call& call) {
   AxisList matrices = kept;
   matrices.count--;
   const ColumnsArguments arguments{.input = call.input,
-                                   .output = call.output,
+                                   .outputs = call.outputs,
                                    .counters = call.workspace.counters,
                                    .partials = call.workspace.partials,
-                                   .divisor = call.divisor,
+                                   .finish = call.finish,
                                    .row_stride = plan.row_stride,
                                    .row_place = step_place * plan.rows_of_unit,
                                    .length = ceil_div(call.problem.length, plan.rows_of_unit),
@@ -139,7 +138,6 @@ cudaError_t launch_columns(const Call& call) {
                                    .is_small = plan.is_small,
                                    .owns_outputs = plan.owns_outputs,
                                    .shared = plan.columns_shared,
-                                   .output_dtype = call.output_dtype,
                                    .kept = {matrices, plan.num_tiles / std::max<int64_t>(1, plan.tiles_per_row)},
                                    .end = call.input_end};
   if (plan.family == Family::kThin) {
@@ -165,10 +163,10 @@ template <class Reduction, class Element>
 cudaError_t launch_tiles(const Call& call) {
   const Plan& plan = call.plan;
   const TilesArguments arguments{.input = call.input,
-                                 .output = call.output,
+                                 .outputs = call.outputs,
                                  .counters = call.workspace.counters,
                                  .partials = call.workspace.partials,
-                                 .divisor = call.divisor,
+                                 .finish = call.finish,
                                  .length = call.problem.length,
                                  .leaf_elements = plan.order.leaf_elements,
                                  .num_outputs = call.problem.num_outputs,
@@ -186,7 +184,6 @@ cudaError_t launch_tiles(const Call& call) {
                                  .shared = plan.tiles_shared,
                                  .input_dtype = call.input_dtype,
                                  .through = call.through,
-                                 .output_dtype = call.output_dtype,
                                  .kept = {call.problem.kept, call.problem.num_outputs},
                                  .reduced = {call.problem.reduced, call.problem.length, plan.order.lanes}};
   if (plan.one_at_a_time) {
@@ -212,10 +209,5 @@ cudaError_t launch_element(const Call& call) {
   }
   return launch_tiles<Reduction, Element>(call);
 }
-
-// Whether a reduction is compiled for an element type.
-template <template <class> class Reduction, class Element>
-inline constexpr bool is_compiled =
-    Reduction<Element>::kMeaningful && (Reduction<Element>::kConverts || !is_converted<Element>);
 
 }  // namespace gpureduce::cuda

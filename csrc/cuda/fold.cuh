@@ -4,7 +4,7 @@
 
 #include "core/order.h"
 #include "cuda/device.cuh"
-#include "reductions/interface.h"
+#include "reductions/reduction.h"
 
 namespace gpureduce::cuda {
 
@@ -93,37 +93,34 @@ __device__ __forceinline__ int reverse_bits(int x, int bits) {
   return bits == 0 ? 0 : static_cast<int>(__brev(static_cast<unsigned>(x)) >> (32 - bits));
 }
 
-// Writes output number `index` in the output's dtype.
-template <class Result>
-__device__ __forceinline__ void store(void* output, int64_t index, DType dtype, Result result) {
-  dispatch(dtype, [&]<class Out>() {
-    // The finish picks the accumulator by the output's dtype, so only these pairs meet.
-    if constexpr (std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result>) {
-      static_cast<Out*>(output)[index] = to_element<Out>(result);
-    }
+// Writes result number `index` of a value to each output.
+template <class Reduction, class Value>
+__device__ __forceinline__ void store(const Outputs& outputs, int64_t index, const Value& value,
+                                      const FinishArguments& arguments) {
+  for_each_output<Reduction, Value>(outputs, [&]<int kIndex, class Out>(void* data) {
+    static_cast<Out*>(data)[index] = to_element<Out>(finish<Reduction, kIndex>(value, arguments));
   });
 }
 
-// Writes kCount neighbouring outputs at once where their address allows.
-template <class Reduction, int kCount>
-__device__ __forceinline__ void store_neighbours(void* output, int64_t index, DType dtype,
-                                                 PartOf<Reduction> (&values)[kCount], double divisor) {
-  using Result = decltype(Reduction::finish(values[0], divisor));
-  dispatch(dtype, [&]<class Out>() {
-    if constexpr (std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result>) {
-      struct alignas(kCount * sizeof(Out) < 16 ? kCount * sizeof(Out) : 16) Pack {
-        Out elements[kCount];
-      };
-      Pack pack;
+// The same for kCount neighbouring results, at once where their address allows.
+template <class Reduction, class Value, int kCount>
+__device__ __forceinline__ void store_neighbours(const Outputs& outputs, int64_t index, const Value (&values)[kCount],
+                                                 const FinishArguments& arguments) {
+  for_each_output<Reduction, Value>(outputs, [&]<int kIndex, class Out>(void* data) {
+    struct alignas(kCount * sizeof(Out) < 16 ? kCount * sizeof(Out) : 16) Pack {
+      Out elements[kCount];
+    };
+    Pack pack;
 #pragma unroll
-      for (int k = 0; k < kCount; k++) pack.elements[k] = to_element<Out>(Reduction::finish(values[k], divisor));
-      Out* address = static_cast<Out*>(output) + index;
-      if (reinterpret_cast<uintptr_t>(address) % alignof(Pack) == 0) {
-        *reinterpret_cast<Pack*>(address) = pack;
-      } else {
+    for (int k = 0; k < kCount; k++) {
+      pack.elements[k] = to_element<Out>(finish<Reduction, kIndex>(values[k], arguments));
+    }
+    Out* address = static_cast<Out*>(data) + index;
+    if (reinterpret_cast<uintptr_t>(address) % alignof(Pack) == 0) {
+      *reinterpret_cast<Pack*>(address) = pack;
+    } else {
 #pragma unroll
-        for (int k = 0; k < kCount; k++) address[k] = pack.elements[k];
-      }
+      for (int k = 0; k < kCount; k++) address[k] = pack.elements[k];
     }
   });
 }

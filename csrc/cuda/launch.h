@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/plan.h"
+#include "reductions/reduction.h"
 
 namespace gpureduce::cuda {
 
@@ -21,9 +22,8 @@ struct Call {
   const void* input_end;  // past the last element
   DType input_dtype;
   DType through;  // elements are rounded to this dtype as they are read
-  void* output;
-  DType output_dtype;
-  double divisor;  // of the finish
+  Outputs outputs;
+  FinishArguments finish;
   Workspace workspace;
   cudaStream_t stream;
 };

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "cuda/device.cuh"
-#include "reductions/amax.h"
-#include "reductions/argmax.h"
+#include "reductions/arg_extremum.h"
+#include "reductions/count_nonzero.h"
+#include "reductions/extremum.h"
+#include "reductions/prod.h"
 #include "reductions/sum.h"
 
 namespace gpureduce::cuda {
@@ -91,40 +93,110 @@ struct Packed<Sum<Element>, Element> {
   __device__ __forceinline__ int64_t value(int64_t) const { return sum; }
 };
 
-// ---- maxima
+// ---- counts of what is not zero
 
-__device__ __forceinline__ uint32_t max_of_pairs(Half, uint32_t a, uint32_t b) {
-  uint32_t result;
-  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  return result;
-}
-__device__ __forceinline__ uint32_t max_of_pairs(BFloat16, uint32_t a, uint32_t b) {
-  uint32_t result;
-  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  return result;
-}
-__device__ __forceinline__ uint32_t max_of_pairs(int16_t, uint32_t a, uint32_t b) {
-#if __CUDA_ARCH__ >= 900
-  uint32_t result;
-  asm("max.s16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  return result;
-#else
-  return __vmaxs2(a, b);
-#endif
-}
-__device__ __forceinline__ uint32_t max_of_pairs(uint16_t, uint32_t a, uint32_t b) {
-#if __CUDA_ARCH__ >= 900
-  uint32_t result;
-  asm("max.u16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  return result;
-#else
-  return __vmaxu2(a, b);
-#endif
-}
-
-// The largest of a vector's elements.
+// How many of a vector's elements are not zero. Narrow ones by the word: below the top bit of an element any bit that
+// is set carries into it when all ones are added. A small float's top bit is its sign, which a zero may have.
 template <class Element>
-__device__ __forceinline__ Comparable<Element> vector_max(const uint4& vector) {
+__device__ __forceinline__ unsigned vector_count(const uint4& vector) {
+  const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
+  unsigned count = 0;
+  if constexpr (sizeof(Element) <= 2) {
+    constexpr uint32_t kBelow = sizeof(Element) == 1 ? 0x7f7f7f7fu : 0x7fff7fffu;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      uint32_t top = (words[i] & kBelow) + kBelow;
+      if constexpr (!is_small_float<Element>) top |= words[i];
+      top &= ~kBelow;
+      count = sizeof(Element) == 1 ? __dp4a(top, 0x01010101u, count) : __dp2a_lo(top, 0x0101u, count);
+    }
+    return count >> (8 * sizeof(Element) - 1);
+  } else {
+#pragma unroll
+    for (int k = 0; k < kSlots<Element>; k++) {
+      count += CountNonzero<Element>::is_nonzero(slot<typename CountNonzero<Element>::Input, Element>(vector, k));
+    }
+    return count;
+  }
+}
+
+template <class Element>
+struct Packed<CountNonzero<Element>, Element> {
+  int64_t count;
+
+  __device__ __forceinline__ void begin() { count = 0; }
+  __device__ __forceinline__ void take(const uint4& vector, unsigned) { count += vector_count<Element>(vector); }
+  __device__ __forceinline__ int64_t value(int64_t) const { return count; }
+};
+
+// ---- products of integers
+
+// The product of a vector's elements: as many of them as fit are multiplied in 32 bits, and then in 64.
+template <class Element>
+__device__ __forceinline__ int64_t vector_product(const uint4& vector) {
+  if constexpr (std::is_same_v<Element, Bool>) return vector_count<Element>(vector) == kSlots<Element>;
+  constexpr int kTogether = sizeof(Element) >= 4 ? 1 : 4 / sizeof(Element);
+  using Narrow = std::conditional_t<std::is_signed_v<Element>, int32_t, uint32_t>;
+  using Part = std::conditional_t<sizeof(Element) >= 4, int64_t, Narrow>;
+  int64_t product = 1;
+#pragma unroll
+  for (int k = 0; k < kSlots<Element>; k += kTogether) {
+    Part part = slot<Part, Element>(vector, k);
+#pragma unroll
+    for (int j = 1; j < kTogether; j++) part *= slot<Part, Element>(vector, k + j);
+    product = Prod<Element>::merge(product, part);
+  }
+  return product;
+}
+
+template <class Element>
+  requires(!Prod<Element>::kOrdered)
+struct Packed<Prod<Element>, Element> {
+  int64_t product;
+
+  __device__ __forceinline__ void begin() { product = 1; }
+  __device__ __forceinline__ void take(const uint4& vector, unsigned) {
+    product = Prod<Element>::merge(product, vector_product<Element>(vector));
+  }
+  __device__ __forceinline__ int64_t value(int64_t) const { return product; }
+};
+
+// ---- maxima and minima
+
+// The winner of each of the two pairs of 16-bit elements that two words hold.
+template <Extreme kExtreme>
+__device__ __forceinline__ uint32_t winners(Half, uint32_t a, uint32_t b) {
+  uint32_t result;
+  if constexpr (kExtreme == Extreme::kLargest) {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+  return result;
+}
+template <Extreme kExtreme>
+__device__ __forceinline__ uint32_t winners(BFloat16, uint32_t a, uint32_t b) {
+  uint32_t result;
+  if constexpr (kExtreme == Extreme::kLargest) {
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+  return result;
+}
+// One instruction since compute capability 9.0, a few before it.
+template <Extreme kExtreme>
+__device__ __forceinline__ uint32_t winners(int16_t, uint32_t a, uint32_t b) {
+  return kExtreme == Extreme::kLargest ? __vmaxs2(a, b) : __vmins2(a, b);
+}
+template <Extreme kExtreme>
+__device__ __forceinline__ uint32_t winners(uint16_t, uint32_t a, uint32_t b) {
+  return kExtreme == Extreme::kLargest ? __vmaxu2(a, b) : __vminu2(a, b);
+}
+
+// The winner among a vector's elements.
+template <Extreme kExtreme, class Element>
+__device__ __forceinline__ Comparable<Element> vector_winner(const uint4& vector) {
   using Value = Comparable<Element>;
   const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
   if constexpr (std::is_same_v<Element, int8_t> || std::is_same_v<Element, uint8_t>) {
@@ -133,72 +205,100 @@ __device__ __forceinline__ Comparable<Element> vector_max(const uint4& vector) {
     const uint32_t flip = std::is_signed_v<Element> ? 0u : 0x80808080u;
     const auto bytes = [&](int i) {
       const uint32_t word = words[i] ^ flip;
-      return max_of_pairs(int16_t{}, word, word << 8);
+      return winners<kExtreme>(int16_t{}, word, word << 8);
     };
-    const uint32_t best = max_of_pairs(int16_t{}, max_of_pairs(int16_t{}, bytes(0), bytes(1)),
-                                       max_of_pairs(int16_t{}, bytes(2), bytes(3)));
+    const uint32_t best = winners<kExtreme>(int16_t{}, winners<kExtreme>(int16_t{}, bytes(0), bytes(1)),
+                                            winners<kExtreme>(int16_t{}, bytes(2), bytes(3)));
     const int high = static_cast<int32_t>(best) >> 24, low = static_cast<int32_t>(best << 16) >> 24;
-    return max(high, low) + (std::is_signed_v<Element> ? 0 : 128);
+    return winner<kExtreme>(high, low) + (std::is_signed_v<Element> ? 0 : 128);
   } else if constexpr (sizeof(Element) == 2) {
-    const uint32_t best = max_of_pairs(Element{}, max_of_pairs(Element{}, words[0], words[1]),
-                                       max_of_pairs(Element{}, words[2], words[3]));
+    const uint32_t best = winners<kExtreme>(Element{}, winners<kExtreme>(Element{}, words[0], words[1]),
+                                            winners<kExtreme>(Element{}, words[2], words[3]));
     Element pair[2];
     memcpy(pair, &best, sizeof(best));
-    return larger(widen<Value>(pair[0]), widen<Value>(pair[1]));
+    return winner<kExtreme>(widen<Value>(pair[0]), widen<Value>(pair[1]));
   } else {
     Value best = slot<Value, Element>(vector, 0);
 #pragma unroll
-    for (int k = 1; k < kSlots<Element>; k++) best = larger(best, slot<Value, Element>(vector, k));
+    for (int k = 1; k < kSlots<Element>; k++) best = winner<kExtreme>(best, slot<Value, Element>(vector, k));
     return best;
   }
 }
 
-template <class Element>
-struct Packed<Amax<Element>, Element> {
+template <Extreme kExtreme, class Element>
+struct PackedExtremum {
   using Value = Comparable<Element>;
   Value best;
 
-  __device__ __forceinline__ void begin() { best = Amax<Element>::identity(); }
+  __device__ __forceinline__ void begin() { best = weakest<kExtreme, Value>(); }
   __device__ __forceinline__ void take(const uint4& vector, unsigned) {
-    best = larger(best, vector_max<Element>(vector));
+    best = winner<kExtreme>(best, vector_winner<kExtreme, Element>(vector));
   }
   __device__ __forceinline__ Value value(int64_t) const { return best; }
+};
+template <class Element>
+struct Packed<Amax<Element>, Element> : PackedExtremum<Extreme::kLargest, Element> {};
+template <class Element>
+struct Packed<Amin<Element>, Element> : PackedExtremum<Extreme::kSmallest, Element> {};
+
+template <class Element>
+struct Packed<Aminmax<Element>, Element> {
+  Packed<Amin<Element>, Element> smallest;
+  Packed<Amax<Element>, Element> largest;
+
+  __device__ __forceinline__ void begin() {
+    smallest.begin();
+    largest.begin();
+  }
+  __device__ __forceinline__ void take(const uint4& vector, unsigned v) {
+    smallest.take(vector, v);
+    largest.take(vector, v);
+  }
+  __device__ __forceinline__ typename Aminmax<Element>::Value value(int64_t) const {
+    return {smallest.best, largest.best};
+  }
 };
 
 // The best vector is kept whole and its slot found once, at the end: a comparison and a few moves for each vector,
 // where an index for each element would cost that for each element.
-template <class Element>
-struct Packed<Argmax<Element>, Element> {
-  using Input = typename Argmax<Element>::Input;
+template <Extreme kExtreme, class Element>
+struct PackedArgExtremum {
+  using Reduction = ArgExtremum<Element, kExtreme>;
+  using Input = typename Reduction::Input;
   static constexpr unsigned kNowhere = ~0u;
   Input best;
   unsigned where;
   uint4 best_vector;
 
   __device__ __forceinline__ void begin() {
-    best = lowest<Input>();
+    best = weakest<kExtreme, Input>();
     where = kNowhere;
     best_vector = {};
   }
   __device__ __forceinline__ void take(const uint4& vector, unsigned v) {
-    const Input candidate = vector_max<Element>(vector);
+    const Input candidate = vector_winner<kExtreme, Element>(vector);
     // Vectors come in increasing v, so that a tie stays with the first.
-    if (where == kNowhere || (!(candidate <= best) && !is_nan(best))) {
+    const bool no_better = candidate == best || is_beyond<kExtreme>(best, candidate);
+    if (where == kNowhere || (!no_better && !is_nan(best))) {
       best = candidate;
       where = v;
       best_vector = vector;
     }
   }
-  __device__ __forceinline__ typename Argmax<Element>::Value value(int64_t first_index) const {
-    if (where == kNowhere) return Argmax<Element>::identity();
+  __device__ __forceinline__ typename Reduction::Value value(int64_t first_index) const {
+    if (where == kNowhere) return Reduction::identity();
     int found = 0;
 #pragma unroll
     for (int k = kSlots<Element> - 1; k >= 0; k--) {
       const Input x = slot<Input, Element>(best_vector, k);
       if (x == best || is_nan(x)) found = k;
     }
-    return {order_key(best), first_index + static_cast<int64_t>(where) * kSlots<Element> + found};
+    return {Reduction::key_of(best), first_index + static_cast<int64_t>(where) * kSlots<Element> + found};
   }
 };
+template <class Element>
+struct Packed<Argmax<Element>, Element> : PackedArgExtremum<Extreme::kLargest, Element> {};
+template <class Element>
+struct Packed<Argmin<Element>, Element> : PackedArgExtremum<Extreme::kSmallest, Element> {};
 
 }  // namespace gpureduce::cuda

@@ -26,11 +26,10 @@ struct RowsArguments {
   int threads_per_row;
   int splits, leaves_per_split;
   int64_t num_items;
-  void* output;
-  double divisor;
+  Outputs outputs;
+  FinishArguments finish;
   unsigned* counters;
   void* partials;
-  DType output_dtype;
 };
 
 // Rows that are chains of segments: the kept axes say where a row starts, the outer reduced ones where a segment does.
@@ -253,9 +252,9 @@ __device__ __forceinline__ Value fold_lanes(const Value* lanes, int num_threads)
 
 // The focus of the leaf that starts at `first`.
 template <class Reduction, class Element>
-__device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, double argument) {
+__device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, const FinishArguments& arguments) {
   if constexpr (Focused<Reduction>) {
-    return Reduction::focus(widen<typename Reduction::Input>(*first), argument);
+    return Reduction::focus(widen<typename Reduction::Input>(*first), arguments);
   } else {
     return {};
   }
@@ -285,7 +284,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
     FocusOf<Reduction> focus[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
-      focus[r] = focus_at<Reduction>(input + min(row_of(r), args.num_rows - 1) * args.row_stride, args.divisor);
+      focus[r] = focus_at<Reduction>(input + min(row_of(r), args.num_rows - 1) * args.row_stride, args.finish);
     }
     for (bool again = true; again;) {
       again = false;
@@ -298,11 +297,11 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
         states[r].finish();
         const auto value = fold_threads<Reduction>(states[r].lanes, threads / 2);
         if constexpr (Focused<Reduction>) {
-          again |= __any_sync(kFullMask, Reduction::refocus(focus[r], value, args.length, args.divisor));
+          again |= __any_sync(kFullMask, Reduction::refocus(focus[r], value, args.length, args.finish));
         }
         if (!again && row_of(r) < args.num_rows && thread == 0) {
           const auto part = make_part<Reduction>(value, focus[r], args.length);
-          store(args.output, row_of(r), args.output_dtype, Reduction::finish(part, args.divisor));
+          store<Reduction>(args.outputs, row_of(r), part, args.finish);
         }
       }
     }
@@ -332,7 +331,7 @@ __global__ void __launch_bounds__(256, 3)
     const Frame<Element, kAligned> frames[kRows] = {frame_of(0), frame_of(1)};
     FocusOf<Reduction> focus[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; r++) focus[r] = focus_at<Reduction>(input + row_of(r) * args.row_stride, args.divisor);
+    for (int r = 0; r < kRows; r++) focus[r] = focus_at<Reduction>(input + row_of(r) * args.row_stride, args.finish);
     for (bool again = true; again;) {
       ThreadState states[kRows];
 #pragma unroll
@@ -352,10 +351,10 @@ __global__ void __launch_bounds__(256, 3)
         // One warp is enough, but all must know whether to walk on.
         if (Focused<Reduction> || thread / kWarp == r) {
           const Value value = fold_lanes<Reduction, kLanes>(lanes + r * kLanes * num_threads, num_threads);
-          if constexpr (Focused<Reduction>) again |= Reduction::refocus(focus[r], value, args.length, args.divisor);
+          if constexpr (Focused<Reduction>) again |= Reduction::refocus(focus[r], value, args.length, args.finish);
           if (!again && thread == r * kWarp) {
             const auto part = make_part<Reduction>(value, focus[r], args.length);
-            store(args.output, row_of(r), args.output_dtype, Reduction::finish(part, args.divisor));
+            store<Reduction>(args.outputs, row_of(r), part, args.finish);
           }
         }
       }
@@ -375,7 +374,8 @@ constexpr bool is_segmented(RowsForm form) {
 // kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first
 // one's shared memory. Otherwise they meet in memory, and the last block to draw a ticket folds them.
 template <class Reduction, class Element>
-inline constexpr int kMaxRowThreads = Reduction::kOrdered && sizeof(Element) == 1 ? 128 : 256;
+inline constexpr int kMaxRowThreads =
+    (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>() ? 128 : 256;
 
 template <class Reduction, class Element, RowsForm kForm>
 __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
@@ -427,7 +427,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
       const decltype(make_frame()) frames[1] = {make_frame()};
       const Element* first = elements + start;
       if constexpr (is_segmented(kForm)) first = frames[0].locate(start).elements;
-      FocusOf<Reduction> focus = focus_at<Reduction>(first, args.divisor);
+      FocusOf<Reduction> focus = focus_at<Reduction>(first, args.finish);
       for (bool again = true; again; buffer ^= 1) {
         ThreadState states[1];
         ThreadState& state = states[0];
@@ -443,7 +443,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
         if constexpr (Focused<Reduction>) {
           // Every warp folds, so that all know whether to walk on.
           const Value value = fold_lanes<Reduction, kLanes>(lanes, num_threads);
-          again = Reduction::refocus(focus, value, count, args.divisor);
+          again = Reduction::refocus(focus, value, count, args.finish);
           if (!again && thread == 0) leaf_parts[i] = make_part<Reduction>(value, focus, count);
         } else if (warp == i % num_warps) {
           const Value value = fold_lanes<Reduction, kLanes>(lanes, num_threads);
@@ -479,7 +479,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
     } else if (num_leaves > 1) {
       result = fold_by_warp<Reduction>(num_leaves, [&](int i) { return leaf_parts[i]; });
     }
-    if (lane == 0) store(args.output, place, args.output_dtype, Reduction::finish(result, args.divisor));
+    if (lane == 0) store<Reduction>(args.outputs, place, result, args.finish);
   }
 }
 

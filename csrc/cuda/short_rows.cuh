@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
           vectors[r][j] = load_streaming(reinterpret_cast<const uint4*>(elements) + v);
         }
       }
-      focus[r] = focus_at<Reduction>(elements, args.divisor);
+      focus[r] = focus_at<Reduction>(elements, args.finish);
     }
     PartOf<Reduction> results[kShortRows];
 #pragma unroll
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
         results[r] = make_part<Reduction>(value, focus[r], args.length);
         again = false;
         if constexpr (Focused<Reduction>) {
-          again = __any_sync(kFullMask, there && Reduction::refocus(focus[r], value, args.length, args.divisor));
+          again = __any_sync(kFullMask, there && Reduction::refocus(focus[r], value, args.length, args.finish));
         }
       }
     }
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
       }
       const int64_t row = first_row + r * groups;
       if (row < args.num_rows) {
-        store(args.output, row, args.output_dtype, Reduction::finish(result, args.divisor));
+        store<Reduction>(args.outputs, row, result, args.finish);
       }
     }
   }
@@ -95,7 +95,7 @@ __device__ __forceinline__ void store_tiny_rows(const RowsArguments& args, const
   for (int r = 0; r < kRows; r++) {
     FocusOf<Reduction> focus{};
     const auto element = [&](int i) { return slot<typename Reduction::Input, Element>(vector, r * kLength + i); };
-    if constexpr (Focused<Reduction>) focus = Reduction::focus(element(0), args.divisor);
+    if constexpr (Focused<Reduction>) focus = Reduction::focus(element(0), args.finish);
     for (bool again = true; again;) {
       Value lanes[kLength];
 #pragma unroll
@@ -105,10 +105,10 @@ __device__ __forceinline__ void store_tiny_rows(const RowsArguments& args, const
       const Value value = fold_registers<Reduction>(lanes);
       results[r] = make_part<Reduction>(value, focus, kLength);
       again = false;
-      if constexpr (Focused<Reduction>) again = Reduction::refocus(focus, value, kLength, args.divisor);
+      if constexpr (Focused<Reduction>) again = Reduction::refocus(focus, value, kLength, args.finish);
     }
   }
-  store_neighbours<Reduction>(args.output, first_row, args.output_dtype, results, args.divisor);
+  store_neighbours<Reduction>(args.outputs, first_row, results, args.finish);
 }
 
 template <class Reduction, class Element>
@@ -162,7 +162,7 @@ __device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, co
     const int row = done + threadIdx.x / threads;
     const bool there = row < num_rows;
     const Element* elements = staged + (there ? row * row_stride : 0);
-    FocusOf<Reduction> focus = focus_at<Reduction>(elements, args.divisor);
+    FocusOf<Reduction> focus = focus_at<Reduction>(elements, args.finish);
     PartOf<Reduction> result;
     for (bool again = true; again;) {
       constexpr int kValues = Reduction::kOrdered ? kLanes : 2;  // two chains are enough where any order will do
@@ -186,11 +186,11 @@ __device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, co
       result = make_part<Reduction>(value, focus, length);
       again = false;
       if constexpr (Focused<Reduction>) {
-        again = __any_sync(kFullMask, there && Reduction::refocus(focus, value, length, args.divisor));
+        again = __any_sync(kFullMask, there && Reduction::refocus(focus, value, length, args.finish));
       }
     }
     if (there && thread == 0) {
-      store(args.output, first_row + row, args.output_dtype, Reduction::finish(result, args.divisor));
+      store<Reduction>(args.outputs, first_row + row, result, args.finish);
     }
   }
 }

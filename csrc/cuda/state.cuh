@@ -3,7 +3,6 @@
 #pragma once
 
 #include "cuda/packed.cuh"
-#include "reductions/interface.h"
 
 namespace gpureduce::cuda {
 

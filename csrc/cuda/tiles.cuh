@@ -12,10 +12,10 @@ namespace gpureduce::cuda {
 
 struct TilesArguments {
   const void* input;
-  void* output;
+  Outputs outputs;
   unsigned* counters;
   void* partials;
-  double divisor;
+  FinishArguments finish;
   int64_t length, leaf_elements;
   int64_t num_outputs, num_tiles, num_items;
   int order_lanes, num_leaves;
@@ -23,7 +23,7 @@ struct TilesArguments {
   int splits, leaves_per_split;
   bool lanes_first;
   TilesShared shared;
-  DType input_dtype, through, output_dtype;
+  DType input_dtype, through;
   AxisMap<kMaxAxes> kept, reduced;
 };
 
@@ -128,7 +128,7 @@ struct TileWalk {
       if (length > 0) {
         Loaded<Element> first;
         first.load(args, offset + args.reduced.locate(start).offset);
-        return Reduction::focus(first.template as<Input>(), args.divisor);
+        return Reduction::focus(first.template as<Input>(), args.finish);
       }
     }
     return {};
@@ -169,9 +169,9 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
         const Value value = Walk::leaf(args, at.offset, 0, length, 0, 0, focus, {stack, threads});
         result = make_part<Reduction>(value, focus, length);
         again = false;
-        if constexpr (Focused<Reduction>) again = length > 0 && Reduction::refocus(focus, value, length, args.divisor);
+        if constexpr (Focused<Reduction>) again = length > 0 && Reduction::refocus(focus, value, length, args.finish);
       }
-      store(args.output, at.place, args.output_dtype, Reduction::finish(result, args.divisor));
+      store<Reduction>(args.outputs, at.place, result, args.finish);
     }
     return;
   }
@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
           bool mine = false;
           for (int i = thread; i < outputs && length > 0; i += threads) {
             if (tile * outputs + i < args.num_outputs) {
-              mine |= Reduction::refocus(focuses[i], block_values[i], length, args.divisor);
+              mine |= Reduction::refocus(focuses[i], block_values[i], length, args.finish);
             }
           }
           again = __syncthreads_or(mine);
@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
     for (int i = thread; i < outputs; i += threads) {
       const int64_t of = tile * outputs + i;
       if (of < args.num_outputs) {
-        store(args.output, args.kept.locate(of).place, args.output_dtype, Reduction::finish(parts[i], args.divisor));
+        store<Reduction>(args.outputs, args.kept.locate(of).place, parts[i], args.finish);
       }
     }
     __syncthreads();

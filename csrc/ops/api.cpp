@@ -7,13 +7,20 @@ namespace gpureduce {
 namespace {
 
 template <class Function>
-auto find(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+auto find(const char* name, const char* overload = "") {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).typed<Function>();
 }
 
+using Pair = std::tuple<at::Tensor, at::Tensor>;
 using DimsDtype = at::Tensor(const at::Tensor&, at::OptionalIntArrayRef, bool, std::optional<at::ScalarType>);
 using Dims = at::Tensor(const at::Tensor&, at::OptionalIntArrayRef, bool);
+using DimsPair = Pair(const at::Tensor&, at::OptionalIntArrayRef, bool);
+using Count = at::Tensor(const at::Tensor&, at::OptionalIntArrayRef);
 using Index = at::Tensor(const at::Tensor&, std::optional<int64_t>, bool);
+using Whole = at::Tensor(const at::Tensor&);
+using AlongDim = Pair(const at::Tensor&, int64_t, bool);
+using Norm = at::Tensor(const at::Tensor&, const at::Scalar&, at::OptionalIntArrayRef, bool,
+                        std::optional<at::ScalarType>);
 using Rung = at::Tensor(const at::Tensor&, std::string_view);
 
 }  // namespace
@@ -29,14 +36,88 @@ at::Tensor mean(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdi
   return op.call(self, dim, keepdim, dtype);
 }
 
+at::Tensor prod(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                std::optional<at::ScalarType> dtype) {
+  static const auto op = find<DimsDtype>("gpureduce::prod");
+  return op.call(self, dim, keepdim, dtype);
+}
+
+at::Tensor nansum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                  std::optional<at::ScalarType> dtype) {
+  static const auto op = find<DimsDtype>("gpureduce::nansum");
+  return op.call(self, dim, keepdim, dtype);
+}
+
+at::Tensor nanmean(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                   std::optional<at::ScalarType> dtype) {
+  static const auto op = find<DimsDtype>("gpureduce::nanmean");
+  return op.call(self, dim, keepdim, dtype);
+}
+
 at::Tensor amax(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
   static const auto op = find<Dims>("gpureduce::amax");
+  return op.call(self, dim, keepdim);
+}
+
+at::Tensor amin(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
+  static const auto op = find<Dims>("gpureduce::amin");
+  return op.call(self, dim, keepdim);
+}
+
+std::tuple<at::Tensor, at::Tensor> aminmax(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
+  static const auto op = find<DimsPair>("gpureduce::aminmax");
+  return op.call(self, dim, keepdim);
+}
+
+at::Tensor max(const at::Tensor& self) {
+  static const auto op = find<Whole>("gpureduce::max");
+  return op.call(self);
+}
+
+std::tuple<at::Tensor, at::Tensor> max(const at::Tensor& self, int64_t dim, bool keepdim) {
+  static const auto op = find<AlongDim>("gpureduce::max", "dim");
+  return op.call(self, dim, keepdim);
+}
+
+at::Tensor min(const at::Tensor& self) {
+  static const auto op = find<Whole>("gpureduce::min");
+  return op.call(self);
+}
+
+std::tuple<at::Tensor, at::Tensor> min(const at::Tensor& self, int64_t dim, bool keepdim) {
+  static const auto op = find<AlongDim>("gpureduce::min", "dim");
   return op.call(self, dim, keepdim);
 }
 
 at::Tensor argmax(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   static const auto op = find<Index>("gpureduce::argmax");
   return op.call(self, dim, keepdim);
+}
+
+at::Tensor argmin(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  static const auto op = find<Index>("gpureduce::argmin");
+  return op.call(self, dim, keepdim);
+}
+
+at::Tensor any(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
+  static const auto op = find<Dims>("gpureduce::any");
+  return op.call(self, dim, keepdim);
+}
+
+at::Tensor all(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
+  static const auto op = find<Dims>("gpureduce::all");
+  return op.call(self, dim, keepdim);
+}
+
+at::Tensor count_nonzero(const at::Tensor& self, at::OptionalIntArrayRef dim) {
+  static const auto op = find<Count>("gpureduce::count_nonzero");
+  return op.call(self, dim);
+}
+
+at::Tensor norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim,
+                std::optional<at::ScalarType> dtype) {
+  static const auto op = find<Norm>("gpureduce::norm");
+  return op.call(self, ord, dim, keepdim, dtype);
 }
 
 at::Tensor sum_rung(const at::Tensor& self, std::string_view rung) {

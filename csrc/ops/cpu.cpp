@@ -16,20 +16,22 @@ struct CpuBackend {
   static constexpr bool kSymbolic = false;
 
   template <class Op>
-  static at::Tensor run(const at::Tensor& self, const Request& request, DType dtype) {
-    at::Tensor result = at::empty(result_sizes(self.sizes(), request), self.options().dtype(request.result));
-    const Problem problem = problem_of(self, request, dtype, Op::kSignature == Signature::kIndex);
-    const KernelChoice choice = choose_kernel(dtype, request, Op::kSignature == Signature::kDimsDtype);
+  static Tensors<Op> run(const at::Tensor& self, const Request& request, DType dtype) {
+    Tensors<Op> results;
+    for (int i = 0; i < Op::kNumOutputs; i++) {
+      results[i] = at::empty(result_sizes(self.sizes(), request), self.options().dtype(request.results[i]));
+    }
+    const Problem problem = problem_of<Op>(self, request, dtype);
+    const KernelChoice choice = choose_kernel<Op>(dtype, request);
     const cpu::Call call{.problem = problem,
                          .input = self.const_data_ptr(),
                          .input_dtype = dtype,
                          .through = choice.through,
-                         .output = result.mutable_data_ptr(),
-                         .output_dtype = *to_dtype(request.result),
-                         .divisor = divisor_of<Op>(problem),
+                         .outputs = outputs_of<Op>(results, request),
+                         .finish = finish_of<Op>(problem, request),
                          .parallel_for = parallel_for};
-    dispatch_group(choice.group, [&]<DTypeGroup Group>() { cpu::run<Op::template Reduction, Group>(call); });
-    return result;
+    dispatch_group<Op>(choice.group, [&]<DTypeGroup Group>() { cpu::run<Op::template Reduction, Group>(call); });
+    return results;
   }
 };
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <vector>
 
 #include <torch/library.h>
@@ -11,60 +13,125 @@
 
 namespace gpureduce {
 
+template <class Op>
+using Tensors = std::array<at::Tensor, Op::kNumOutputs>;
+
 // A backend offers
-//   template <class Op> static at::Tensor run(const at::Tensor& self, const Request& request, DType dtype);
+//   template <class Op> static Tensors<Op> run(const at::Tensor& self, const Request& request, DType dtype);
 template <class Backend, class Op>
 struct Kernel {
+  using Dims = at::OptionalIntArrayRef;
   static constexpr bool kRealOnly = !Op::template Reduction<Complex<float>>::kMeaningful;
 
-  static at::Tensor dims_dtype(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
-                               std::optional<c10::ScalarType> dtype) {
-    if (has_dims_to_spare(self) && reduces_all(dim)) {
-      return restore_dims(dims_dtype(self.squeeze(), dim, false, dtype), self, keepdim);
-    }
-    const DType input = require_dtype(Op::kName, self, kRealOnly);
-    const DimSet reduced = resolve_dims(Op::kName, dim, self.dim());
-    const c10::ScalarType result =
-        resolve_dtype(Op::kName, self.scalar_type(), dtype, Op::kFinish == Finish::kDivideByCount);
-    TORCH_CHECK_NOT_IMPLEMENTED(!kRealOnly || !c10::isComplexType(result), "gpureduce::", Op::kName,
-                                "(): dtype: expected a real dtype, got ", result);
-    return Backend::template run<Op>(self, {Op::kName, reduced, keepdim, result, result}, input);
+  static at::Tensor dims_dtype(const at::Tensor& self, Dims dim, bool keepdim, std::optional<c10::ScalarType> dtype) {
+    const auto reduce = [&](const at::Tensor& input, bool keep) {
+      constexpr DTypeRule rule = Op::kSignature == Signature::kMean      ? DTypeRule::kMean
+                                 : Op::kSignature == Signature::kNanMean ? DTypeRule::kNanMean
+                                                                         : DTypeRule::kSum;
+      const DType element = require_dtype(Op::kName, input, kRealOnly);
+      const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
+      const c10::ScalarType result = resolve_dtype(Op::kName, input.scalar_type(), dtype, rule);
+      TORCH_CHECK_NOT_IMPLEMENTED(!kRealOnly || !c10::isComplexType(result), "gpureduce::", Op::kName,
+                                  "(): dtype: expected a real dtype, got ", result);
+      const Request request{Op::kName, reduced, keep, result, {result}};
+      if constexpr (std::is_same_v<typename Op::template Reduction<float>, Nansum<float>>) {
+        if (c10::isIntegralType(result, /*includeBool=*/true)) {
+          return Backend::template run<NansumOfIntegers>(input, request, element);
+        }
+      }
+      return Backend::template run<Op>(input, request, element);
+    };
+    return with_few_dims(self, dim, keepdim, reduce)[0];
   }
 
-  static at::Tensor dims(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
-    return ordered(self, dim, keepdim, self.scalar_type());
+  static at::Tensor dims(const at::Tensor& self, Dims dim, bool keepdim) {
+    return choose(self, dim, keepdim, {self.scalar_type()})[0];
   }
-
+  static std::tuple<at::Tensor, at::Tensor> dims_pair(const at::Tensor& self, Dims dim, bool keepdim) {
+    return pair(choose(self, dim, keepdim, {self.scalar_type(), self.scalar_type()}));
+  }
   static at::Tensor index(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
-    return ordered(self, dim ? at::OptionalIntArrayRef(*dim) : at::OptionalIntArrayRef(), keepdim,
-                   c10::ScalarType::Long);
+    return choose(self, dim ? Dims(*dim) : Dims(), keepdim, {c10::ScalarType::Long})[0];
+  }
+  static at::Tensor whole(const at::Tensor& self) { return choose(self, std::nullopt, false, {self.scalar_type()})[0]; }
+  static std::tuple<at::Tensor, at::Tensor> along_dim(const at::Tensor& self, int64_t dim, bool keepdim) {
+    return pair(choose(self, dim, keepdim, {self.scalar_type(), c10::ScalarType::Long}));
+  }
+
+  static at::Tensor truth(const at::Tensor& self, Dims dim, bool keepdim) {
+    const bool is_byte = self.scalar_type() == c10::ScalarType::Byte;
+    return count_with(self, dim, keepdim, is_byte ? c10::ScalarType::Byte : c10::ScalarType::Bool);
+  }
+  static at::Tensor count(const at::Tensor& self, Dims dim) {
+    return count_with(self, dim, false, c10::ScalarType::Long);
+  }
+
+  static at::Tensor norm(const at::Tensor& self, const at::Scalar& order, Dims dim, bool keepdim,
+                         std::optional<c10::ScalarType> dtype) {
+    const auto reduce = [&](const at::Tensor& input, bool keep) {
+      const DType element = require_dtype(Op::kName, input, kRealOnly);
+      const c10::ScalarType through = resolve_dtype(Op::kName, input.scalar_type(), dtype, DTypeRule::kNorm);
+      const double p = resolve_order(Op::kName, order);
+      const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
+      const Request request{Op::kName, reduced, keep, through, {c10::toRealValueType(through)}, p};
+      if (p < 0 || std::isinf(p)) {
+        require_elements(request, input.sym_sizes(), !reduces_all(dim), EmptyRule::kNorm);
+        if (std::isinf(p)) return Backend::template run<NormOfOrderInf>(input, request, element);
+      }
+      if (p == 0) return Backend::template run<NormOfOrder0>(input, request, element);
+      if (p == 1) return Backend::template run<NormOfOrder1>(input, request, element);
+      TORCH_CHECK_NOT_IMPLEMENTED(p == 2, "gpureduce::", Op::kName, "(): ord: expected 0, 1, 2, inf or -inf, got ", p);
+      return Backend::template run<Op>(input, request, element);
+    };
+    return with_few_dims(self, dim, keepdim, reduce)[0];
   }
 
  private:
-  static bool reduces_all(at::OptionalIntArrayRef dim) { return !dim.has_value() || dim->empty(); }
+  static bool reduces_all(Dims dim) { return !dim.has_value() || dim->empty(); }
+  static std::tuple<at::Tensor, at::Tensor> pair(const Tensors<Op>& results) { return {results[0], results[1]}; }
 
-  // The whole of a tensor with more dims than a DimSet holds is reduced without those of size 1.
-  static bool has_dims_to_spare(const at::Tensor& self) {
-    if (self.dim() <= kMaxDims) return false;
+  // reduce(input, keepdim), where the whole of a tensor with more dims than a DimSet holds goes without those of
+  // size 1.
+  template <class Reduce>
+  static Tensors<Op> with_few_dims(const at::Tensor& self, Dims dim, bool keepdim, Reduce reduce) {
+    if (self.dim() <= kMaxDims || !reduces_all(dim)) return reduce(self, keepdim);
     const auto sizes = self.sym_sizes();
-    return std::any_of(sizes.begin(), sizes.end(),
-                       [](const c10::SymInt& size) { return TORCH_GUARD_OR_FALSE(size.sym_eq(1)); });
-  }
-  static at::Tensor restore_dims(const at::Tensor& result, const at::Tensor& self, bool keepdim) {
-    return keepdim ? result.view(std::vector<int64_t>(self.dim(), 1)) : result;
+    const at::Tensor squeezed =
+        std::any_of(sizes.begin(), sizes.end(),
+                    [](const c10::SymInt& size) { return TORCH_GUARD_OR_FALSE(size.sym_eq(1)); })
+            ? self.squeeze()
+            : self;
+    Tensors<Op> results = reduce(squeezed, false);
+    if (keepdim) {
+      for (at::Tensor& result : results) result = result.view(std::vector<int64_t>(self.dim(), 1));
+    }
+    return results;
   }
 
-  static at::Tensor ordered(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, c10::ScalarType result) {
-    if (has_dims_to_spare(self) && reduces_all(dim)) {
-      return restore_dims(ordered(self.squeeze(), dim, false, result), self, keepdim);
-    }
-    const DType input = require_dtype(Op::kName, self, kRealOnly);
-    const Request request{Op::kName, resolve_dims(Op::kName, dim, self.dim()), keepdim, self.scalar_type(), result};
-    // An input with elements, which is the rule, has them along every dim.
-    if (Backend::kSymbolic || self.numel() == 0) {
-      require_elements(request, self.sym_sizes(), !reduces_all(dim), Op::kSignature == Signature::kIndex);
-    }
-    return Backend::template run<Op>(self, request, input);
+  // What chooses an element, and so needs one.
+  static Tensors<Op> choose(const at::Tensor& self, Dims dim, bool keepdim, const ResultTypes& types) {
+    return with_few_dims(self, dim, keepdim, [&](const at::Tensor& input, bool keep) {
+      const DType element = require_dtype(Op::kName, input, kRealOnly);
+      const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
+      const Request request{Op::kName, reduced, keep, input.scalar_type(), types};
+      // An input with elements, which is the rule, has them along every dim.
+      if (Backend::kSymbolic || input.numel() == 0) {
+        require_elements(request, input.sym_sizes(), !reduces_all(dim),
+                         Op::kSignature == Signature::kIndex ? EmptyRule::kIndex : EmptyRule::kValue);
+      }
+      return Backend::template run<Op>(input, request, element);
+    });
+  }
+
+  static at::Tensor count_with(const at::Tensor& self, Dims dim, bool keepdim, c10::ScalarType type) {
+    const bool nothing = Op::kSignature == Signature::kTruth && dim.has_value() && dim->empty();
+    const auto reduce = [&](const at::Tensor& input, bool keep) {
+      const DType element = require_dtype(Op::kName, input, kRealOnly);
+      DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
+      if (nothing) reduced.reset();
+      return Backend::template run<Op>(input, {Op::kName, reduced, keep, input.scalar_type(), {type}}, element);
+    };
+    return nothing ? reduce(self, keepdim)[0] : with_few_dims(self, dim, keepdim, reduce)[0];
   }
 };
 
@@ -72,17 +139,35 @@ template <class Backend>
 void register_kernels(torch::Library& library) {
   const auto add = [&]<class Op>() {
     using K = Kernel<Backend, Op>;
-    if constexpr (Op::kSignature == Signature::kDimsDtype) library.impl(Op::kName, TORCH_FN(K::dims_dtype));
-    if constexpr (Op::kSignature == Signature::kDims) library.impl(Op::kName, TORCH_FN(K::dims));
-    if constexpr (Op::kSignature == Signature::kIndex) library.impl(Op::kName, TORCH_FN(K::index));
+    constexpr Signature signature = Op::kSignature;
+    if constexpr (signature == Signature::kDims && Op::kNumOutputs == 2) {
+      library.impl(Op::kName, TORCH_FN(K::dims_pair));
+    } else if constexpr (signature == Signature::kDims) {
+      library.impl(Op::kName, TORCH_FN(K::dims));
+    } else if constexpr (signature == Signature::kTruth) {
+      library.impl(Op::kName, TORCH_FN(K::truth));
+    } else if constexpr (signature == Signature::kCount) {
+      library.impl(Op::kName, TORCH_FN(K::count));
+    } else if constexpr (signature == Signature::kIndex) {
+      library.impl(Op::kName, TORCH_FN(K::index));
+    } else if constexpr (signature == Signature::kWhole) {
+      library.impl(Op::kName, TORCH_FN(K::whole));
+    } else if constexpr (signature == Signature::kAlongDim) {
+      library.impl(Op::kName, TORCH_FN(K::along_dim));
+    } else if constexpr (signature == Signature::kNorm) {
+      library.impl(Op::kName, TORCH_FN(K::norm));
+    } else {
+      library.impl(Op::kName, TORCH_FN(K::dims_dtype));
+    }
   };
   [&]<class... Ops>(std::tuple<Ops...>*) { (add.template operator()<Ops>(), ...); }(static_cast<Registry*>(nullptr));
 }
 
-// Strides and sizes of `self` as a problem; `indexed` reductions report positions.
-inline Problem problem_of(const at::Tensor& self, const Request& request, DType dtype, bool indexed) {
+// Strides and sizes of `self` as a problem.
+template <class Op>
+Problem problem_of(const at::Tensor& self, const Request& request, DType dtype) {
   return make_problem(static_cast<int>(self.dim()), self.sizes().data(), self.strides().data(), request.reduced,
-                      size_of(dtype), indexed);
+                      size_of(dtype), is_indexed<typename Op::template Reduction<float>>());
 }
 
 // The group of kernels that serves a call, and the dtype its elements are read through.
@@ -90,41 +175,41 @@ struct KernelChoice {
   DTypeGroup group;
   DType through;
 };
-inline KernelChoice choose_kernel(DType input, const Request& request, bool converts) {
+template <class Op>
+KernelChoice choose_kernel(DType input, const Request& request) {
   const DType through = *to_dtype(request.through);
-  const bool converted = converts && !sums_as_is(input, through);
+  const bool converted = Op::template Reduction<float>::kConverts && !sums_as_is(input, through);
   return {converted ? DTypeGroup::Converted : group_of(input), through};
 }
 
-// Calls f.template operator()<Group>().
-template <class F>
-auto dispatch_group(DTypeGroup group, F&& f) {
-  switch (group) {
-    case DTypeGroup::Float16s:
-      return f.template operator()<DTypeGroup::Float16s>();
-    case DTypeGroup::Float8s:
-      return f.template operator()<DTypeGroup::Float8s>();
-    case DTypeGroup::Floats:
-      return f.template operator()<DTypeGroup::Floats>();
-    case DTypeGroup::Int8s:
-      return f.template operator()<DTypeGroup::Int8s>();
-    case DTypeGroup::Int16s:
-      return f.template operator()<DTypeGroup::Int16s>();
-    case DTypeGroup::Int32s:
-      return f.template operator()<DTypeGroup::Int32s>();
-    case DTypeGroup::Int64s:
-      return f.template operator()<DTypeGroup::Int64s>();
-    case DTypeGroup::Complexes:
-      return f.template operator()<DTypeGroup::Complexes>();
-    case DTypeGroup::Converted:
-      break;
+template <class Op>
+Outputs outputs_of(const Tensors<Op>& results, const Request& request) {
+  Outputs outputs;
+  for (int i = 0; i < Op::kNumOutputs; i++) {
+    outputs[Op::kFirstOutput + i] = {results[i].mutable_data_ptr(), *to_dtype(request.results[i])};
   }
-  return f.template operator()<DTypeGroup::Converted>();
+  return outputs;
 }
 
 template <class Op>
-double divisor_of(const Problem& problem) {
-  return Op::kFinish == Finish::kDivideByCount ? static_cast<double>(problem.length) : 1.0;
+FinishArguments finish_of(const Problem& problem, const Request& request) {
+  return {.num_elements = problem.length, .how = Op::kFinish, .parameter = request.parameter};
+}
+
+// Calls f.template operator()<Group>() for a group of dtypes that the op's reduction has kernels for.
+template <class Op, class F>
+void dispatch_group(DTypeGroup group, F&& f) {
+  const auto call = [&]<DTypeGroup... Groups>() {
+    const auto call_one = [&]<DTypeGroup Group>() {
+      if constexpr (has_kernels<Op::template Reduction, Group>()) {
+        if (group == Group) f.template operator()<Group>();
+      }
+    };
+    (call_one.template operator()<Groups>(), ...);
+  };
+  call.template
+  operator()<DTypeGroup::Float16s, DTypeGroup::Float8s, DTypeGroup::Floats, DTypeGroup::Int8s, DTypeGroup::Int16s,
+             DTypeGroup::Int32s, DTypeGroup::Int64s, DTypeGroup::Complexes, DTypeGroup::Converted>();
 }
 
 }  // namespace gpureduce

@@ -10,8 +10,12 @@ struct MetaBackend {
   static constexpr bool kSymbolic = true;
 
   template <class Op>
-  static at::Tensor run(const at::Tensor& self, const Request& request, DType) {
-    return at::empty_symint(result_sizes(self.sym_sizes(), request), self.options().dtype(request.result));
+  static Tensors<Op> run(const at::Tensor& self, const Request& request, DType) {
+    Tensors<Op> results;
+    for (int i = 0; i < Op::kNumOutputs; i++) {
+      results[i] = at::empty_symint(result_sizes(self.sym_sizes(), request), self.options().dtype(request.results[i]));
+    }
+    return results;
   }
 };
 

@@ -10,6 +10,16 @@ std::string at_op(const char* op) {
   return std::string("gpureduce::") + op + "(): ";
 }
 
+// Whether every number of one floating point or complex dtype is one of the other.
+bool is_widening(DType from, DType to) {
+  return from == to || dispatch(from, [&]<class From>() {
+           return dispatch(to, [&]<class To>() {
+             constexpr bool same_size_differs = is_small_float<From> && sizeof(From) == sizeof(To);
+             return sizeof(From) <= sizeof(To) && !same_size_differs;
+           });
+         });
+}
+
 }  // namespace
 
 std::optional<DType> to_dtype(c10::ScalarType type) {
@@ -81,35 +91,51 @@ DType require_dtype(const char* op, const at::Tensor& self, bool real_only) {
   return *dtype;
 }
 
-c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype, bool mean) {
+c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype,
+                              DTypeRule rule) {
   const bool integral = c10::isIntegralType(self, /*includeBool=*/true);
-  const c10::ScalarType result = dtype.value_or(!mean && integral ? c10::ScalarType::Long : self);
+  if (rule == DTypeRule::kNanMean || rule == DTypeRule::kNorm) {
+    TORCH_CHECK(!integral, at_op(op), "self: expected a floating point or complex dtype, got ", self);
+  }
+  const c10::ScalarType result = dtype.value_or(rule == DTypeRule::kSum && integral ? c10::ScalarType::Long : self);
   const auto known = to_dtype(result);
   TORCH_CHECK_NOT_IMPLEMENTED(known.has_value(), at_op(op),
                               "dtype: expected a floating point, integer, bool or complex dtype that the "
                               "library knows, got ",
                               result);
-  if (mean && is_integral_dtype(*known)) {
+  if (rule != DTypeRule::kSum && is_integral_dtype(*known)) {
     TORCH_CHECK(dtype.has_value(), at_op(op),
                 "self: expected a floating point or complex dtype, or dtype= to compute "
                 "the mean in, got ",
                 self, " and no dtype");
     TORCH_CHECK(false, at_op(op), "dtype: expected a floating point or complex dtype, got ", result);
   }
-  if (c10::isComplexType(self) && !c10::isComplexType(result) && result != c10::ScalarType::Bool) {
+  if (rule == DTypeRule::kNorm) {
+    TORCH_CHECK(c10::isComplexType(self) == c10::isComplexType(result), at_op(op), "dtype: expected a ",
+                c10::isComplexType(self) ? "complex" : "real", " dtype for an input of ", self, ", got ", result);
+    TORCH_CHECK(is_widening(*to_dtype(self), *known), at_op(op), "dtype: expected a dtype that holds every ", self,
+                ", got ", result);
+  } else if (c10::isComplexType(self) && !c10::isComplexType(result) && result != c10::ScalarType::Bool) {
     TORCH_WARN_ONCE(at_op(op), "dtype: converting complex values to ", result, " discards the imaginary part");
   }
   return result;
 }
 
-void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, bool is_index) {
+double resolve_order(const char* op, const c10::Scalar& order) {
+  TORCH_CHECK(!order.isComplex(), at_op(op), "ord: expected a real number, got a complex one");
+  return order.toDouble();
+}
+
+void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, EmptyRule rule) {
   for (size_t d = 0; d < sizes.size(); d++) {
     if (!request.reduced[d] || TORCH_GUARD_OR_TRUE(sizes[d].sym_ne(0))) continue;
-    TORCH_CHECK_INDEX(!dim_given, at_op(request.op), "dim: expected dim ", d,
-                      " to have at least one element to reduce, got shape ", sizes);
     const std::string message =
-        c10::str(at_op(request.op), "self: expected at least one element where no dim is given, got shape ", sizes);
-    TORCH_CHECK_INDEX(!is_index, message);
+        dim_given ? c10::str(at_op(request.op), "dim: expected dim ", d,
+                             " to have at least one element to reduce, got shape ", sizes)
+                  : c10::str(at_op(request.op), "self: expected at least one element where no dim is given, got shape ",
+                             sizes);
+    const bool is_index_error = rule == EmptyRule::kIndex || (rule == EmptyRule::kValue && dim_given);
+    TORCH_CHECK_INDEX(!is_index_error, message);
     TORCH_CHECK(false, message);
   }
 }

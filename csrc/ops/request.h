@@ -1,11 +1,13 @@
 // What a call means: dims, result shape and dtypes, and every complaint about them. CPU, CUDA and Meta ask here.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <optional>
 #include <string>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/SymInt.h>
 #include <c10/util/DimVector.h>
@@ -14,17 +16,21 @@
 
 #include "core/dtype.h"
 #include "core/problem.h"
+#include "reductions/reduction.h"
 
 namespace gpureduce {
 
 using DimSet = std::bitset<kMaxDims>;
+
+using ResultTypes = std::array<c10::ScalarType, kMaxOutputs>;
 
 struct Request {
   const char* op;  // for messages
   DimSet reduced;
   bool keepdim;
   c10::ScalarType through;  // elements are converted to this first
-  c10::ScalarType result;
+  ResultTypes results;
+  double parameter = 0;  // of the finish
 };
 
 std::optional<DType> to_dtype(c10::ScalarType type);
@@ -35,8 +41,18 @@ DimSet resolve_dims(const char* op, at::OptionalIntArrayRef dims, int64_t num_di
 // NotImplementedError for a dtype that the library or the op has no meaning for.
 DType require_dtype(const char* op, const at::Tensor& self, bool real_only);
 
-// The dtype that sum and its like convert elements to and return; `mean`: it must be floating or complex.
-c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype, bool mean);
+// The dtype that elements are converted to, and that the result has or, of a norm, is the real part of.
+enum class DTypeRule : uint8_t {
+  kSum,      // any; int64 for integers and bool where none is asked for
+  kMean,     // floating point or complex
+  kNanMean,  // the same, and so must the input be
+  kNorm,     // the same, of the input's kind and no narrower
+};
+c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype,
+                              DTypeRule rule);
+
+// The order of a norm; RuntimeError for a complex one.
+double resolve_order(const char* op, const c10::Scalar& order);
 
 // The result's sizes, int64_t or SymInt.
 template <class Size>
@@ -52,8 +68,9 @@ c10::SmallVector<Size, c10::kDimVectorStaticSize> result_sizes(c10::ArrayRef<Siz
   return result;
 }
 
-// Complains where a reduction that has no identity would meet no element: IndexError, but RuntimeError for a value (and
-// not an index) of the whole tensor, as torch has it.
-void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, bool is_index);
+// Complains where a reduction that has no identity would meet no element, with torch's classes: IndexError, but
+// RuntimeError for a value (and not an index) of the whole tensor, and for every norm.
+enum class EmptyRule : uint8_t { kValue, kIndex, kNorm };
+void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, EmptyRule rule);
 
 }  // namespace gpureduce

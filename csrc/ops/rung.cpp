@@ -42,7 +42,7 @@ RungInput check_rung(const at::Tensor& self, c10::string_view name) {
   TORCH_CHECK_VALUE(rung.has_value(), "gpureduce::", kName, "(): rung: expected one of ", rung_names(), ", got ", name);
   const DType dtype = require_dtype(kName, self, /*real_only=*/true);
   return {*rung, self.is_meta() ? self : self.contiguous(), dtype, accumulator_of(dtype),
-          resolve_dtype(kName, self.scalar_type(), std::nullopt, /*mean=*/false)};
+          resolve_dtype(kName, self.scalar_type(), std::nullopt, DTypeRule::kSum)};
 }
 
 void register_rung_cpu(torch::Library& library) {

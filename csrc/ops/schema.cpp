@@ -14,18 +14,42 @@ namespace {
 constexpr const char* arguments_of(Signature signature) {
   switch (signature) {
     case Signature::kDimsDtype:
-      return "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
+    case Signature::kMean:
+    case Signature::kNanMean:
+      return "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)";
     case Signature::kDims:
-      return "(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor";
+    case Signature::kTruth:
+      return "(Tensor self, int[1]? dim=None, bool keepdim=False)";
+    case Signature::kCount:
+      return "(Tensor self, int[1]? dim=None)";
     case Signature::kIndex:
+      return "(Tensor self, int? dim=None, bool keepdim=False)";
+    case Signature::kWhole:
+      return "(Tensor self)";
+    case Signature::kAlongDim:
+      return "(Tensor self, int dim, bool keepdim=False)";
+    case Signature::kNorm:
       break;
   }
-  return "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor";
+  return "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)";
+}
+
+template <class Op>
+std::string schema_of() {
+  const char* results = Op::kNumOutputs == 1                     ? "Tensor"
+                        : Op::kSignature == Signature::kAlongDim ? "(Tensor values, Tensor indices)"
+                                                                 : "(Tensor min, Tensor max)";
+  return c10::str(Op::kName, arguments_of(Op::kSignature), " -> ", results);
 }
 
 template <class F>
 void for_each_op(F f) {
-  [&]<class... Ops>(std::tuple<Ops...>*) { (f(Ops::kName, Ops::kSignature), ...); }(static_cast<Registry*>(nullptr));
+  [&]<class... Ops>(std::tuple<Ops...>*) { (f.template operator()<Ops>(), ...); }(static_cast<Registry*>(nullptr));
+}
+
+template <class F>
+void for_each_name(F f) {
+  for_each_op([&]<class Op>() { f(Op::kName); });
 }
 
 // A second copy of the library, from another path, must not take the process down: the first one stays in charge.
@@ -46,7 +70,7 @@ void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 template <void (*kKernel)(const c10::OperatorHandle&, torch::jit::Stack*)>
 void register_for_all(torch::Library& library) {
   const auto add = [&](const char* name) { library.impl(name, torch::CppFunction::makeFromBoxedFunction<kKernel>()); };
-  for_each_op([&](const char* name, Signature) { add(name); });
+  for_each_name(add);
   add("sum_rung");
 }
 
@@ -63,9 +87,7 @@ void reject_cuda(const c10::OperatorHandle& op, torch::jit::Stack*) {
 TORCH_LIBRARY_FRAGMENT(gpureduce, library) {
   if (!is_first_copy) return;
   const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag, at::Tag::reduction};
-  for_each_op([&](const char* name, Signature signature) {
-    library.def((std::string(name) + arguments_of(signature)).c_str(), tags);
-  });
+  for_each_op([&]<class Op>() { library.def(schema_of<Op>().c_str(), tags); });
   library.def("sum_rung(Tensor self, str rung) -> Tensor", tags);
 }
 
@@ -95,7 +117,7 @@ TORCH_LIBRARY_IMPL(gpureduce, CUDA, library) {
 TORCH_LIBRARY_IMPL(gpureduce, Autograd, library) {
   if (!is_first_copy) return;
   const auto add = [&](const char* name) { library.impl(name, torch::autograd::autogradNotImplementedFallback()); };
-  for_each_op([&](const char* name, Signature) { add(name); });
+  for_each_name(add);
   add("sum_rung");
 }
 

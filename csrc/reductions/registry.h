@@ -4,23 +4,29 @@
 
 #include <algorithm>
 #include <string_view>
-#include <tuple>
 
-#include "reductions/amax.h"
-#include "reductions/argmax.h"
+#include "reductions/arg_extremum.h"
+#include "reductions/count_nonzero.h"
+#include "reductions/extremum.h"
+#include "reductions/nansum.h"
+#include "reductions/norm.h"
+#include "reductions/prod.h"
 #include "reductions/sum.h"
 
 namespace gpureduce {
 
+// The arguments, what an empty reduction does, and the results' dtypes.
 enum class Signature : uint8_t {
-  kDimsDtype,  // (self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)
-  kDims,       // (self, int[1]? dim=None, bool keepdim=False), the result in the input's dtype
-  kIndex,      // (self, int? dim=None, bool keepdim=False), int64 positions
-};
-
-enum class Finish : uint8_t {
-  kValue,
-  kDivideByCount,
+  kDimsDtype,  // (self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None), int64 for integers
+  kMean,       // the same, floating point or complex
+  kNanMean,    // the same, of floating point and complex inputs only
+  kDims,       // (self, int[1]? dim=None, bool keepdim=False), the input's dtype; elements are needed
+  kTruth,      // the same, bool or uint8; without dims (dim=[]) nothing is reduced
+  kCount,      // (self, int[1]? dim=None), int64
+  kIndex,      // (self, int? dim=None, bool keepdim=False), int64 positions; elements are needed
+  kWhole,      // (self), the input's dtype; elements are needed
+  kAlongDim,   // (self, int dim, bool keepdim=False), values and int64 positions; elements are needed
+  kNorm,       // (self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None), real
 };
 
 template <std::size_t N>
@@ -29,12 +35,14 @@ struct Name {
   constexpr Name(const char (&literal)[N]) { std::copy_n(literal, N, text); }
 };
 
+// kOpOutputs of the reduction's results are the op's, from number kOpFirst on.
 template <Name kOpName, Signature kOpSignature, template <class Element> class OpReduction,
-          Finish kOpFinish = Finish::kValue>
+          Finish kOpFinish = Finish::kValue, int kOpOutputs = 1, int kOpFirst = 0>
 struct Op {
   static constexpr const char* kName = kOpName.text;
   static constexpr Signature kSignature = kOpSignature;
   static constexpr Finish kFinish = kOpFinish;
+  static constexpr int kNumOutputs = kOpOutputs, kFirstOutput = kOpFirst;
   template <class Element>
   using Reduction = OpReduction<Element>;
 };
@@ -42,10 +50,31 @@ struct Op {
 using Registry = std::tuple<
     // clang-format off: one op a line
     Op<"sum", Signature::kDimsDtype, Sum>,
-    Op<"mean", Signature::kDimsDtype, Sum, Finish::kDivideByCount>,
+    Op<"mean", Signature::kMean, Sum, Finish::kMean>,
+    Op<"prod", Signature::kDimsDtype, Prod>,
+    Op<"nansum", Signature::kDimsDtype, Nansum>,
+    Op<"nanmean", Signature::kNanMean, Nanmean>,
     Op<"amax", Signature::kDims, Amax>,
-    Op<"argmax", Signature::kIndex, Argmax>
+    Op<"amin", Signature::kDims, Amin>,
+    Op<"aminmax", Signature::kDims, Aminmax, Finish::kValue, 2>,
+    Op<"max", Signature::kWhole, Amax>,
+    Op<"min", Signature::kWhole, Amin>,
+    Op<"max.dim", Signature::kAlongDim, Argmax, Finish::kValue, 2>,
+    Op<"min.dim", Signature::kAlongDim, Argmin, Finish::kValue, 2>,
+    Op<"argmax", Signature::kIndex, Argmax, Finish::kValue, 1, 1>,
+    Op<"argmin", Signature::kIndex, Argmin, Finish::kValue, 1, 1>,
+    Op<"any", Signature::kTruth, CountNonzero, Finish::kAny>,
+    Op<"all", Signature::kTruth, CountNonzero, Finish::kAll>,
+    Op<"count_nonzero", Signature::kCount, CountNonzero>,
+    Op<"norm", Signature::kNorm, SquareSum>
     // clang-format on
     >;
+
+// What serves some calls of an op in place of the reduction above: sums in integers, which have no NaN, and the other
+// orders of a norm.
+using NansumOfIntegers = Op<"nansum", Signature::kDimsDtype, Sum>;
+using NormOfOrder0 = Op<"norm", Signature::kNorm, CountNonzero>;
+using NormOfOrder1 = Op<"norm", Signature::kNorm, AbsSum>;
+using NormOfOrderInf = Op<"norm", Signature::kNorm, AbsMinmax>;
 
 }  // namespace gpureduce

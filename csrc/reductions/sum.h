@@ -1,36 +1,20 @@
 #pragma once
 
-#include "core/dtype.h"
+#include "reductions/reduction.h"
 
 namespace gpureduce {
 
-// A reduction is a struct template over the element type that offers what this one does:
-//
-//   Value           what a lane, a leaf and the result are kept in
-//   Input           what take() is given: the element, widened
-//   kMeaningful     false for element types the reduction has no meaning for
-//   kConverts       whether `dtype=` exists, so that Converted elements are compiled too
-//   kOrdered        the bits depend on the order of combination; false lets the kernels use any
-//   identity(), take(value, x, index), merge(a, b)
-//                   merge is commutative to the bit, and merge(identity, x) is x for every x that take() can give
-//   finish(value, divisor)
-//                   the result, still in the type that the output's dtype is rounded from
 template <class Element>
 struct Sum {
   using Value = Accumulator<Element>;
   using Input = Value;
+  using ReadAs = std::conditional_t<std::is_same_v<Element, uint64_t>, int64_t, Element>;  // wraps alike
   static constexpr bool kMeaningful = true;
   static constexpr bool kConverts = true;
   static constexpr bool kOrdered = !std::is_integral_v<Value>;
 
   static constexpr Value identity() { return Value(0); }
-  static constexpr auto neutral() {
-    if constexpr (is_converted<Element>) {
-      return Input(0);
-    } else {
-      return Element{};
-    }
-  }
+  static constexpr auto neutral() { return as_element<Element>(Input(0)); }
   static constexpr Value take(Value sum, Input x, int64_t) { return merge(sum, x); }
   static constexpr Value merge(Value a, Value b) {
     if constexpr (std::is_integral_v<Value>) {
@@ -39,16 +23,19 @@ struct Sum {
       return a + b;
     }
   }
+  static constexpr Value finish(Value sum, const FinishArguments& arguments) {
+    return arguments.how == Finish::kMean ? divide(sum, arguments.num_elements) : sum;
+  }
 
-  // The divisor is 1 for a sum (which changes no bit) and the number of elements for a mean.
-  static constexpr Value finish(Value sum, double divisor) {
+ private:
+  static constexpr Value divide(Value sum, int64_t count) {
     if constexpr (is_complex<Value>) {
-      const auto by = static_cast<decltype(sum.re)>(divisor);
+      const auto by = static_cast<decltype(sum.re)>(count);
       return {sum.re / by, sum.im / by};
     } else if constexpr (std::is_integral_v<Value>) {
-      return sum;
+      return sum;  // never asked for: a mean is computed in floating point
     } else {
-      return sum / static_cast<Value>(divisor);
+      return sum / static_cast<Value>(count);
     }
   }
 };

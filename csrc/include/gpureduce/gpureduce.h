@@ -16,7 +16,9 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
+#include <ATen/core/Scalar.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/OptionalArrayRef.h>
@@ -40,15 +42,58 @@ GPUREDUCE_API at::Tensor sum(const at::Tensor& self, at::OptionalIntArrayRef dim
 GPUREDUCE_API at::Tensor mean(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false,
                               std::optional<at::ScalarType> dtype = std::nullopt);
 
-// Largest element, in the input's dtype (real dtypes, bool included). NaN is larger than everything.
-// c10::IndexError: a reduced dim has no element.
-GPUREDUCE_API at::Tensor amax(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false);
+// Product of the elements, with the dtypes of sum. The product of no element is 1.
+GPUREDUCE_API at::Tensor prod(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false,
+                              std::optional<at::ScalarType> dtype = std::nullopt);
 
-// int64 position of the largest element along `dim`, or in the row-major order of the whole tensor. Of equal elements
-// (-0 and +0 are equal) the lowest position, and that of the first NaN if there is one.
-// c10::IndexError: a reduced dim has no element.
+// Sum and mean of the elements that are not NaN (a complex one is where either part is). Without a NaN nansum has the
+// bits of sum. nanmean is of floating point and complex inputs only (c10::Error otherwise), and NaN where every element
+// is or there is none.
+GPUREDUCE_API at::Tensor nansum(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt,
+                                bool keepdim = false, std::optional<at::ScalarType> dtype = std::nullopt);
+GPUREDUCE_API at::Tensor nanmean(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt,
+                                 bool keepdim = false, std::optional<at::ScalarType> dtype = std::nullopt);
+
+// Largest and smallest element, in the input's dtype (real dtypes, bool included); aminmax gives (smallest, largest).
+// NaN wins over every number; of -0 and +0, which are equal, +0 is the larger. c10::IndexError: a reduced dim has no
+// element; c10::Error where no dim was given.
+GPUREDUCE_API at::Tensor amax(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false);
+GPUREDUCE_API at::Tensor amin(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false);
+GPUREDUCE_API std::tuple<at::Tensor, at::Tensor> aminmax(const at::Tensor& self,
+                                                         at::OptionalIntArrayRef dim = std::nullopt,
+                                                         bool keepdim = false);
+
+// Largest and smallest element of the whole tensor, or along `dim` with its int64 position: (values, indices). The
+// position is that of argmax and argmin; a value that is zero is +0.
+GPUREDUCE_API at::Tensor max(const at::Tensor& self);
+GPUREDUCE_API std::tuple<at::Tensor, at::Tensor> max(const at::Tensor& self, int64_t dim, bool keepdim = false);
+GPUREDUCE_API at::Tensor min(const at::Tensor& self);
+GPUREDUCE_API std::tuple<at::Tensor, at::Tensor> min(const at::Tensor& self, int64_t dim, bool keepdim = false);
+
+// int64 position of the largest or smallest element along `dim`, or in the row-major order of the whole tensor. Of
+// equal elements (-0 and +0 are equal) the lowest position, and that of the first NaN if there is one. c10::IndexError:
+// a reduced dim has no element.
 GPUREDUCE_API at::Tensor argmax(const at::Tensor& self, std::optional<int64_t> dim = std::nullopt,
                                 bool keepdim = false);
+GPUREDUCE_API at::Tensor argmin(const at::Tensor& self, std::optional<int64_t> dim = std::nullopt,
+                                bool keepdim = false);
+
+// Whether any or all elements are not zero (NaN is not): bool, but uint8 for uint8. An empty list of dims reduces
+// nothing; no `dim` reduces all. Of no element: false, true.
+GPUREDUCE_API at::Tensor any(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false);
+GPUREDUCE_API at::Tensor all(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false);
+
+// Number of elements that are not zero, int64.
+GPUREDUCE_API at::Tensor count_nonzero(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt);
+
+// The vector norm of order `ord` of floating point and complex elements: for 0 the number that are not zero, for inf
+// and -inf the largest and the smallest |x|, else (sum of |x|^ord)^(1/ord). Result dtype: the real one of `dtype`,
+// which must hold every element and be complex where the input is (c10::Error otherwise), else the input's. Order 2
+// neither overflows nor underflows where its result is representable. c10::Error: no element, and an order that is
+// negative or infinite.
+GPUREDUCE_API at::Tensor norm(const at::Tensor& self, const at::Scalar& ord = 2,
+                              at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false,
+                              std::optional<at::ScalarType> dtype = std::nullopt);
 
 // Sum of all elements (real dtypes) by one rung of the teaching ladder: "serial", "v1", "v2", "v3_warp", "v3" or "sum"
 // (docs/ladder.md). c10::ValueError: no such rung, or one that has no kernel for the tensor's device.

@@ -28,16 +28,19 @@ struct CudaBackend {
   static constexpr bool kSymbolic = false;
 
   template <class Op>
-  static at::Tensor run(const at::Tensor& self, const Request& request, DType dtype) {
+  static Tensors<Op> run(const at::Tensor& self, const Request& request, DType dtype) {
     const c10::Device device = self.device();
     const DeviceScope scope(device);
     const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device.index());
-    at::Tensor result = empty_on(device, result_sizes(self.sizes(), request), request.result);
-    const Problem problem = problem_of(self, request, dtype, Op::kSignature == Signature::kIndex);
-    if (problem.num_outputs == 0) return result;
-    const KernelChoice choice = choose_kernel(dtype, request, Op::kSignature == Signature::kDimsDtype);
+    Tensors<Op> results;
+    for (int i = 0; i < Op::kNumOutputs; i++) {
+      results[i] = empty_on(device, result_sizes(self.sizes(), request), request.results[i]);
+    }
+    const Problem problem = problem_of<Op>(self, request, dtype);
+    if (problem.num_outputs == 0) return results;
+    const KernelChoice choice = choose_kernel<Op>(dtype, request);
     const void* input = self.const_data_ptr();
-    dispatch_group(choice.group, [&]<DTypeGroup Group>() {
+    dispatch_group<Op>(choice.group, [&]<DTypeGroup Group>() {
       const DType kernel_dtype = Group == DTypeGroup::Converted ? choice.through : dtype;
       const Plan plan = make_plan(problem, cuda::kernel_traits<Op::template Reduction, Group>(kernel_dtype),
                                   limits_of(device.index()), reinterpret_cast<uint64_t>(input));
@@ -59,14 +62,13 @@ struct CudaBackend {
                             .input_end = static_cast<const char*>(input) + span_bytes(self),
                             .input_dtype = dtype,
                             .through = choice.through,
-                            .output = result.mutable_data_ptr(),
-                            .output_dtype = *to_dtype(request.result),
-                            .divisor = divisor_of<Op>(problem),
+                            .outputs = outputs_of<Op>(results, request),
+                            .finish = finish_of<Op>(problem, request),
                             .workspace = workspace,
                             .stream = stream};
       check_launch(cuda::launch<Op::template Reduction, Group>(call), Op::kName, device.index());
     });
-    return result;
+    return results;
   }
 };
 

@@ -1,0 +1,235 @@
+// What a reduction is, and what the kernels, the loops and the ops ask of one.
+//
+// A reduction is a struct template over the element type that offers what Sum (sum.h) does:
+//
+//   Value           what a lane, a leaf and the result are kept in
+//   Input           what take() is given: the element, widened
+//   kMeaningful     false for element types the reduction has no meaning for
+//   kConverts       whether `dtype=` exists, so that Converted elements are compiled too
+//   kOrdered        the bits depend on the order of combination; false lets the kernels use any
+//   identity(), take(value, x, index), merge(a, b)
+//                   merge is commutative to the bit, and merge(identity, x) is x for every x that take() can give
+//   finish(value, FinishArguments)
+//                   the result, still in the type that the output's dtype is rounded from; a std::tuple of results
+//                   where there are several outputs, of which a call may leave some out
+//
+// and, where it is not like most, any of
+//
+//   kIndexed = true     take() is told where the element stands
+//   kWideLane = true    a lane holds more than one word: half as many of them (core/order.h)
+//   kCounts = true      the result is an int64 count, rounded to whatever dtype the output has
+//   ReadAs              another element type whose kernels give the same results on the same bytes, and are used
+//                       instead
+//   neutral()           an Element (for Converted ones: an Input) that take() passes over wherever it stands behind
+//                       real elements, so that kernels may fill up whole vectors with it
+//   Focus               what take() measures elements against; every leaf has its own, so that all who walk it agree:
+//     focus(first, FinishArguments)   from the leaf's first element
+//     take(value, x, index, focus)
+//     refocus(focus, value, count, FinishArguments)
+//                                     whether the leaf has to be walked once more, with a focus that suits it better;
+//                                     sees the fold of the leaf's `count` elements
+//   Part                with a Focus: the value of a leaf and of the result,
+//     part(value, focus, count), merge(part, part), part_identity(), and finish() of it
+//
+// A Focus has no say in how elements are combined, only in what is added up for each; the order stays core/order.h's.
+#pragma once
+
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "core/dtype.h"
+
+namespace gpureduce {
+
+// Ops that share a reduction differ in how they finish.
+enum class Finish : uint8_t {
+  kValue,
+  kMean,  // of a sum: divided by the number of elements
+  kAny,   // of a count: 1 where it is not 0
+  kAll,   // of a count: 1 where it is the number of elements
+};
+
+struct FinishArguments {
+  int64_t num_elements;
+  Finish how;
+  double parameter;  // the order of a norm
+};
+
+struct Output {
+  void* data = nullptr;  // null: not asked for
+  DType dtype = DType::kFloat32;
+};
+inline constexpr int kMaxOutputs = 2;
+using Outputs = std::array<Output, kMaxOutputs>;
+
+// Whether a reduction is compiled for an element type.
+template <template <class> class Reduction, class Element>
+inline constexpr bool is_compiled =
+    Reduction<Element>::kMeaningful && (Reduction<Element>::kConverts || !is_converted<Element>);
+
+template <class Reduction>
+constexpr bool is_indexed() {
+  if constexpr (requires { Reduction::kIndexed; }) return Reduction::kIndexed;
+  return false;
+}
+template <class Reduction>
+constexpr bool has_wide_lanes() {
+  if constexpr (requires { Reduction::kWideLane; }) return Reduction::kWideLane;
+  return false;
+}
+template <class Reduction>
+constexpr bool is_count() {
+  if constexpr (requires { Reduction::kCounts; }) return Reduction::kCounts;
+  return false;
+}
+
+template <class Reduction>
+concept Focused = requires { typename Reduction::Focus; };
+
+struct NoFocus {};
+
+template <class Reduction>
+struct LeafTypes {
+  using Focus = NoFocus;
+  using Part = typename Reduction::Value;
+};
+template <Focused Reduction>
+struct LeafTypes<Reduction> {
+  using Focus = typename Reduction::Focus;
+  using Part = typename Reduction::Part;
+};
+template <class Reduction>
+using FocusOf = typename LeafTypes<Reduction>::Focus;
+template <class Reduction>
+using PartOf = typename LeafTypes<Reduction>::Part;
+
+template <class Reduction>
+constexpr typename Reduction::Value take_element(typename Reduction::Value value, typename Reduction::Input x,
+                                                 int64_t index, const FocusOf<Reduction>& focus) {
+  if constexpr (Focused<Reduction>) {
+    return Reduction::take(value, x, index, focus);
+  } else {
+    return Reduction::take(value, x, index);
+  }
+}
+
+template <class Reduction>
+constexpr PartOf<Reduction> make_part(typename Reduction::Value value, const FocusOf<Reduction>& focus, int64_t count) {
+  if constexpr (Focused<Reduction>) {
+    return Reduction::part(value, focus, count);
+  } else {
+    return value;
+  }
+}
+
+// The identity among lanes' values, or among leaves' parts.
+template <class Reduction, class T>
+constexpr T identity_of() {
+  if constexpr (std::is_same_v<T, typename Reduction::Value>) {
+    return Reduction::identity();
+  } else {
+    return Reduction::part_identity();
+  }
+}
+
+template <class Reduction>
+inline constexpr bool has_neutral = requires { Reduction::neutral(); };
+
+// `value` as an Element, or as the Input of converted elements.
+template <class Element, class Input>
+constexpr auto as_element(Input value) {
+  if constexpr (is_converted<Element>) {
+    return value;
+  } else {
+    return convert<Element>(value);
+  }
+}
+
+// The element type whose kernels serve Element.
+template <class Reduction, class Element>
+struct ReadAsOf {
+  using type = Element;
+};
+template <class Reduction, class Element>
+  requires requires { typename Reduction::ReadAs; }
+struct ReadAsOf<Reduction, Element> {
+  using type = typename Reduction::ReadAs;
+};
+template <template <class> class Reduction, class Element>
+using ReadAs = typename ReadAsOf<Reduction<Element>, Element>::type;
+
+// How many element types of a group a reduction has kernels of its own for.
+template <template <class> class Reduction, DTypeGroup Group>
+constexpr int num_kernels() {
+  int count = 0;
+  const auto add = [&]<class Element>() {
+    if constexpr (is_compiled<Reduction, Element>) count += std::is_same_v<Element, ReadAs<Reduction, Element>>;
+    return 0;
+  };
+  if constexpr (Group == DTypeGroup::Converted) {
+    for (const DType accumulator :
+         {DType::kFloat32, DType::kFloat64, DType::kInt64, DType::kComplex64, DType::kComplex128}) {
+      dispatch_in_group<Group>(accumulator, 0, add);
+    }
+  } else {
+    for (int dtype = 0; dtype < kNumDTypes; dtype++) dispatch_in_group<Group>(static_cast<DType>(dtype), 0, add);
+  }
+  return count;
+}
+template <template <class> class Reduction, DTypeGroup Group>
+constexpr bool has_kernels() {
+  return num_kernels<Reduction, Group>() > 0;
+}
+
+// ---- results
+
+template <class Result>
+struct ResultsOf {
+  static constexpr int kCount = 1;
+  template <int kIndex>
+  static constexpr Result get(const Result& result) {
+    return result;
+  }
+};
+template <class... Results>
+struct ResultsOf<std::tuple<Results...>> {
+  static constexpr int kCount = sizeof...(Results);
+  template <int kIndex>
+  static constexpr auto get(const std::tuple<Results...>& results) {
+    return std::get<kIndex>(results);
+  }
+};
+
+// What output number kIndex is rounded from.
+template <class Reduction, int kIndex, class Value>
+constexpr auto finish(const Value& value, const FinishArguments& arguments) {
+  const auto results = Reduction::finish(value, arguments);
+  return ResultsOf<std::remove_const_t<decltype(results)>>::template get<kIndex>(results);
+}
+
+// Calls f.template operator()<kIndex, Out>(data) for each output that is asked for, Out being its element type. Value
+// is what finish() is given.
+template <class Reduction, class Value, class F>
+constexpr void for_each_output(const Outputs& outputs, F&& f) {
+  constexpr int kCount =
+      ResultsOf<decltype(Reduction::finish(std::declval<Value>(), std::declval<FinishArguments>()))>::kCount;
+  static_assert(kCount <= kMaxOutputs);
+  const auto visit = [&]<int kIndex>() {
+    using Result = decltype(finish<Reduction, kIndex>(std::declval<Value>(), std::declval<FinishArguments>()));
+    const Output& output = outputs[kIndex];
+    if (output.data == nullptr) return;
+    dispatch(output.dtype, [&]<class Out>() {
+      // An op picks the reduction by the output's dtype, so only these pairs meet.
+      if constexpr (std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result> ||
+                    (is_count<Reduction>() && !is_complex<Out>)) {
+        f.template operator()<kIndex, Out>(output.data);
+      }
+    });
+  };
+  [&]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
+    (visit.template operator()<kIndices>(), ...);
+  }(std::make_integer_sequence<int, kCount>());
+}
+
+}  // namespace gpureduce
