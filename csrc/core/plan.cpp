@@ -122,14 +122,14 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
   plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / vector));
   if (plan.threads_per_row <= kWarp && plan.order.num_leaves == 1) {
     plan.family = Family::kRowsWarp;
-    const int64_t warps = ceil_div(rows, kWarp / plan.threads_per_row * kRowsAtOnce);
+    const int64_t warps = ceil_div(rows, kWarp / plan.threads_per_row * rows_at_once(traits.wide_lane));
     plan.threads = warps_per_block(warps, limits) * kWarp;
     plan.num_items = ceil_div(warps, plan.threads / kWarp);
     return;
   }
   plan.family = plan.order.num_leaves == 1 ? Family::kRowsLeaf : Family::kRowsBlock;
   plan_leaves(problem, traits, limits, plan);
-  if (plan.family == Family::kRowsLeaf) plan.num_items = ceil_div(rows, kRowsAtOnce);
+  if (plan.family == Family::kRowsLeaf) plan.num_items = ceil_div(rows, rows_at_once(traits.wide_lane));
 }
 
 void plan_segments(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,

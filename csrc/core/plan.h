@@ -11,8 +11,10 @@ namespace gpureduce {
 
 // Rows that a thread of the short rows kernel has in flight.
 inline constexpr int kShortRows = 4;
-// Rows of one leaf that a thread of the rows kernels has in flight.
-inline constexpr int kRowsAtOnce = 2;
+// Rows of one leaf that a thread of the rows kernels has in flight; wide lanes leave registers for one.
+constexpr int rows_at_once(bool wide_lane) {
+  return wide_lane ? 1 : 2;
+}
 // Lanes that a thread of the columns kernel loads side by side: where a lane takes one or two elements, and where it
 // takes more (four at once).
 inline constexpr int kLanesOfFewRounds = 4;

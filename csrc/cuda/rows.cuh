@@ -58,6 +58,7 @@ struct Frame {
   unsigned slots;  // from there to the end: skip + length
   bool goes_on;    // the input does not end before the last vector does
 
+  Frame() = default;
   __device__ __forceinline__ Frame(const Element* first, int64_t length, bool goes_on) : goes_on(goes_on) {
     const auto address = reinterpret_cast<uintptr_t>(first);
     if constexpr (!kAligned) skip = static_cast<int>(address % sizeof(uint4) / sizeof(Element));
@@ -260,12 +261,17 @@ __device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, con
   }
 }
 
-// Up to 32 threads for each row of one leaf, any alignment, and kRowsAtOnce rows at once. All threads of a row hold its
+// Threads of a row at most: one for each vector of lanes (core/order.h).
+template <class Reduction, class Element>
+inline constexpr int kMaxRowThreads =
+    (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>() ? 128 : 256;
+
+// Up to 32 threads for each row of one leaf, any alignment, and kRows rows at once. All threads of a row hold its
 // result; the first one stores it.
 template <class Reduction, class Element, bool kAligned>
 __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ RowsArguments args) {
   using ThreadState = State<Reduction, Element>;
-  constexpr int kRows = kRowsAtOnce;
+  constexpr int kRows = rows_at_once(has_wide_lanes<Reduction>());
   wait_for_previous_kernel();
   let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
@@ -280,10 +286,11 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
       return Frame<Element, kAligned>(input + row * args.row_stride, args.length,
                             args.template goes_on_after<kSlots<Element>>(row));
     };
-    const Frame<Element, kAligned> frames[kRows] = {frame_of(0), frame_of(1)};
+    Frame<Element, kAligned> frames[kRows];
     FocusOf<Reduction> focus[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
+      frames[r] = frame_of(r);
       focus[r] = focus_at<Reduction>(input + min(row_of(r), args.num_rows - 1) * args.row_stride, args.finish);
     }
     for (bool again = true; again;) {
@@ -308,14 +315,15 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
   }
 }
 
-// A block for kRowsAtOnce rows of one leaf, and nothing else in it, so that many blocks fit a multiprocessor: while some
+// A block for kRows rows of one leaf, and nothing else in it, so that many blocks fit a multiprocessor: while some
 // load, others fold. Warp r folds row r, and its thread 0 holds the result.
 template <class Reduction, class Element, bool kAligned>
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMaxRowThreads<Reduction, Element>)
     rows_leaf_kernel(const __grid_constant__ RowsArguments args) {
   using Value = typename Reduction::Value;
   using ThreadState = State<Reduction, Element>;
-  constexpr int kLanes = ThreadState::kLanes, kMaxThreads = 256, kRows = kRowsAtOnce;
+  constexpr int kLanes = ThreadState::kLanes, kMaxThreads = kMaxRowThreads<Reduction, Element>;
+  constexpr int kRows = rows_at_once(has_wide_lanes<Reduction>());
   __shared__ alignas(16) unsigned char lane_memory[kRows * kLanes * kMaxThreads * sizeof(Value)];
   auto* lanes = reinterpret_cast<Value*>(lane_memory);
   wait_for_previous_kernel();
@@ -328,10 +336,13 @@ __global__ void __launch_bounds__(256, 3)
       return Frame<Element, kAligned>(input + row_of(r) * args.row_stride, args.length,
                             args.template goes_on_after<kSlots<Element>>(row_of(r)));
     };
-    const Frame<Element, kAligned> frames[kRows] = {frame_of(0), frame_of(1)};
+    Frame<Element, kAligned> frames[kRows];
     FocusOf<Reduction> focus[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; r++) focus[r] = focus_at<Reduction>(input + row_of(r) * args.row_stride, args.finish);
+    for (int r = 0; r < kRows; r++) {
+      frames[r] = frame_of(r);
+      focus[r] = focus_at<Reduction>(input + row_of(r) * args.row_stride, args.finish);
+    }
     for (bool again = true; again;) {
       ThreadState states[kRows];
 #pragma unroll
@@ -373,10 +384,6 @@ constexpr bool is_segmented(RowsForm form) {
 //
 // kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first
 // one's shared memory. Otherwise they meet in memory, and the last block to draw a ticket folds them.
-template <class Reduction, class Element>
-inline constexpr int kMaxRowThreads =
-    (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>() ? 128 : 256;
-
 template <class Reduction, class Element, RowsForm kForm>
 __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
                                   (kForm == RowsForm::kBrokenSegments ? 512 : 1024) / kMaxRowThreads<Reduction, Element>)
