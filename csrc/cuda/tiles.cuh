@@ -6,7 +6,6 @@
 // in halves of what the one before left.
 #pragma once
 
-#include <algorithm>
 #include <type_traits>
 
 #include "cuda/fold.cuh"
@@ -135,13 +134,6 @@ struct TilesArguments {
   DType input_dtype, through, output_dtype;
   AxisMap<kMaxAxes> kept, reduced;
 };
-
-// Outputs that a thread takes at once: 16 bytes of them, fewer where their lanes would fill the registers.
-template <class Reduction, class Element>
-inline constexpr int kTileVector = static_cast<int>(
-    std::min({16 / sizeof(Element), std::max<size_t>(1, 64 / sizeof(typename Reduction::Value)), size_t{8}}));
-template <class Reduction, class Acc>
-inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 
 // kVector neighbouring elements, as they lie in memory until they are used.
 template <class Element, int kVector>

@@ -67,6 +67,7 @@ TORCH_LIBRARY_FRAGMENT(gpureduce, library) {
     library.def((std::string(name) + arguments_of(signature)).c_str(), tags);
   });
   library.def("sum_rung(Tensor self, str rung) -> Tensor", tags);
+  define_explain(library);
 }
 
 TORCH_LIBRARY_IMPL(gpureduce, CPU, library) {
