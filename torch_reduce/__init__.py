@@ -9,6 +9,8 @@ tensor([4., 4., 4.])
 """
 
 from torch_reduce._library import PACKAGE_DIR, BuildInfo, build_info, load
+from torch_reduce.cards import Card
+from torch_reduce.explanation import Explanation, explain
 from torch_reduce.functions import amax, argmax, mean, sum
 
 load()
@@ -20,11 +22,14 @@ cmake_prefix_path = str(PACKAGE_DIR / "share" / "cmake")
 
 __all__ = [
     "BuildInfo",
+    "Card",
+    "Explanation",
     "__version__",
     "amax",
     "argmax",
     "build_info",
     "cmake_prefix_path",
+    "explain",
     "mean",
     "sum",
 ]

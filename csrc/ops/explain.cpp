@@ -67,7 +67,10 @@ const char* order_name(const Problem& problem, const KernelTraits& traits, const
 }
 
 // Why the planner took this family, in one sentence.
-const char* reason_for(const Plan& plan, const KernelTraits& traits) {
+const char* reason_for(const Problem& problem, const Plan& plan, const KernelTraits& traits) {
+  if (problem.length == 0 && problem.num_outputs > 0) {
+    return "There is no element to read, so that the results are only filled.";
+  }
   switch (plan.family) {
     case Family::kNothing:
       return "The result has no element, so nothing is launched.";
@@ -165,7 +168,7 @@ std::string explain_op(const at::Tensor& self, at::OptionalIntArrayRef dim, std:
   const bool is_rows = plan.family == Family::kRowsWarp || plan.family == Family::kRowsBlock;
   return JsonObject()
       .add("family", name_of(plan.family))
-      .add("reason", reason_for(plan, traits))
+      .add("reason", reason_for(problem, plan, traits))
       .add("supported", plan.supported)
       .add("order", order_name(problem, traits, plan.order))
       .add("num_outputs", problem.num_outputs)
