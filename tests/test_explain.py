@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +39,9 @@ def test_a_row_sum() -> None:
 
 def test_it_prints_as_a_table_and_a_sentence() -> None:
     e = explain("sum", meta(1000, 64, dtype=torch.bfloat16), 0, device="L40S")
-    title, *rows, reason = str(e).splitlines()
+    title, *lines = str(e).splitlines()
+    rows = [line for line in lines if line.startswith("  ")]
+    sentence = lines[len(rows) :]
     assert title == "sum of 1000 x 64 bfloat16 over dim 0, on L40S"
     table = {row.split()[0]: row.split(maxsplit=1)[1] for row in rows}
     assert {row.index(row.split(maxsplit=1)[1]) for row in rows} == {12}, "one column"
@@ -45,8 +51,21 @@ def test_it_prints_as_a_table_and_a_sentence() -> None:
     assert f"of {e.block} threads" in table["grid"]
     assert table["bytes"] == "125 KiB read, 128 B written"
     assert table["floor"].startswith("0.148 µs at 864 GB/s (datasheet)")
-    assert reason == e.reason
-    assert reason.endswith(".")
+    assert " ".join(sentence) == e.reason
+    assert e.reason.endswith(".") and max(map(len, sentence)) <= 100
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    """docs/performance.md: its code is run, and prints the block that follows."""
+    page = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+    blocks = re.findall(
+        r"^```python\n(.*?)^```\n+```text\n(.*?)^```", page.read_text(), re.M | re.S
+    )
+    assert len(blocks) == 1
+    for code, shown in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(code, {})
+        assert printed.getvalue() == shown
 
 
 @pytest.mark.parametrize("op", ["sum", "mean", "amax", "argmax"])

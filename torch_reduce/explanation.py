@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from torch_reduce.cards import Card, card_of, find_card
 __all__ = ["Explanation", "explain"]
 
 COUNTER_BYTES = 4
+WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Explanation:
         shape = " x ".join(map(str, self.shape)) or "scalar"
         lines = [f"{self.op} of {shape} {dtype}{where}, on {self.card.name}"]
         lines += [f"  {name:<9} {text}" for name, text in rows]
-        return "\n".join([*lines, self.reason])
+        return "\n".join([*lines, textwrap.fill(self.reason, WIDTH)])
 
     def _order_text(self) -> str:
         if self.order == "any":
