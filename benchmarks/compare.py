@@ -1,4 +1,5 @@
-"""Compares two results of bench or ladder, and fails if something became slower beyond the noise.
+"""Compares two results of bench, sweep or ladder, and fails if something became slower beyond
+the noise.
 
     python -m benchmarks.compare OLD.json NEW.json
 
@@ -86,8 +87,8 @@ def load(path: Path) -> dict[str, Any]:
         data: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise SystemExit(f"compare: {path} cannot be read: {error}") from error
-    if not isinstance(data, dict) or data.get("benchmark") not in ("bench", "ladder"):
-        raise SystemExit(f"compare: {path} is no result of bench or ladder")
+    if not isinstance(data, dict) or data.get("benchmark") not in ("bench", "sweep", "ladder"):
+        raise SystemExit(f"compare: {path} is no result of bench, sweep or ladder")
     return data
 
 

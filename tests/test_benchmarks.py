@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -22,7 +23,17 @@ import torch_reduce
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # benchmarks/ is not installed
 
-from benchmarks import bench, cases, compare, ladder, own_tensor, report, timing, values  # noqa: E402
+from benchmarks import (  # noqa: E402
+    bench,
+    cases,
+    compare,
+    ladder,
+    own_tensor,
+    report,
+    sweep,
+    timing,
+    values,
+)
 from benchmarks.timing import Budget, Timing  # noqa: E402
 
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
@@ -437,6 +448,83 @@ def test_counters_of_the_first_launch_of_each_rung() -> None:
     assert [row[0] for row in rows] == ["v1", "v3_warp", "sum", "torch"]
     with pytest.raises(ValueError, match="no table"):
         ladder.parse_counters("==ERROR== no permission")
+
+
+# ---- sweep
+
+
+def test_shapes_of_a_sweep() -> None:
+    chosen = sweep.all_cases("sum", sweep.DTYPES, 26)
+    names = [case.name for case in chosen]
+    assert len(set(names)) == len(names)
+    powers = [case for case in chosen if case.group in ("rows", "columns")]
+    assert {case.shape for case in powers} == {(2**i, 2 ** (26 - i)) for i in range(27)}
+    odd = [case for case in chosen if case.group.startswith("odd")]
+    assert {sweep.length(case) for case in odd} == {
+        3 * 2**i + d for i in range(1, 25) for d in (-1, 1)
+    }
+    assert all(2**24 <= math.prod(case.shape) <= 2**26 for case in odd if case.dim is not None)
+    assert all(case.input_bytes <= 2**28 for case in chosen)
+
+
+def test_the_read_curve() -> None:
+    curve = sweep.Curve(((2**10, 2.0), (2**12, 4.0), (2**20, 100.0), (2**22, 800.0)))
+    assert curve.us(1) == curve.us(2**10) == 2.0
+    assert curve.us(2**12) == 4.0
+    assert curve.us(2**11) == pytest.approx(math.sqrt(2.0 * 4.0))
+    assert curve.bytes_per_us == 2**20 / 100.0
+    assert curve.us(2**24) == 1600.0  # at the fastest speed, not the last
+
+
+def test_buffers_of_a_sweep_are_cold_and_aligned() -> None:
+    buffers = sweep.Buffers("int8", 2**21, "cpu", seed=0)
+    for elements in (5, 1023, 2**20 - 1, 2**20 + 1):
+        views = buffers.views((elements,))
+        wanted = timing.buffers_needed(elements, "cpu")
+        assert 1 <= len(views) <= wanted
+        assert len(views) == min(wanted, 2) if elements < 2**20 else views
+        starts = [view.storage_offset() for view in views]
+        assert all(start % 512 == 0 for start in starts)
+        assert all(b - a >= elements for a, b in itertools.pairwise(starts))
+
+
+def test_a_miss_is_a_quarter_more_than_the_curve() -> None:
+    case = cases.Case("rows", "sum", (2, 8), "float32", -1)
+    results = [sweep.Result(case, steady(us), 10.0) for us in (9.0, 12.4, 12.6, 40.0)]
+    assert [r.missed for r in results] == [False, False, True, True]
+    _, rows = sweep.misses_table(results)
+    assert [row[-1] for row in rows] == ["4.00", "1.26"], "the worst first"
+    text = sweep.summary_text(sweep.summarize(results))
+    assert "4 cases: 2 take more than 1.25 times" in text
+    assert "worst 4.00 times: sum dim=-1 2x8 float32" in text
+
+
+def test_sweep_writes_json_markdown_and_a_picture(device: str, tmp_path: Path) -> None:
+    options = ["--device", device, "--output", str(tmp_path), "--log2-elements", "8"]
+    done = run("-m", "benchmarks.sweep", "--op", "argmax", "--dtypes", "float32,int8", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob("*-sweep-argmax.json")
+    data = json.loads(path.read_text())
+    found = data["cases"]
+    assert {case["dtype"] for case in found} == {"float32", "int8"}
+    assert len(found) == data["summary"]["cases"] == 2 * (2 * 9 + 3 * 2 * 6)
+    for case in found:
+        share = case["curve_us"] / case["timings"]["gpureduce"]["median_us"]
+        assert case["share"] == pytest.approx(share) and share > 0
+    assert data["summary"]["misses"] == sum(case["share"] < 1 / 1.25 for case in found)
+    markdown = path.with_suffix(".md").read_text()
+    assert sweep.summary_text(data["summary"]) in markdown
+    assert sweep.summary_text(data["summary"]) in done.stdout
+    assert path.with_suffix(".png").is_file() == HAS_MATPLOTLIB
+    assert compare.main([str(path), str(path)]) == 0
+
+
+def test_a_sweep_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep.main(["--select", "nothing like it", "--device", "cpu"]) == 2
+    assert "nothing like it" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        sweep.main(["--dtypes", "float33", "--device", "cpu"])
+    assert "float33" in capsys.readouterr().err
 
 
 # ---- the report

@@ -214,7 +214,7 @@ ALLOWED = {
     "ladder": [CORE, REDUCTIONS, r"ladder/.+"],
     "ops": [
         CORE,
-        r"reductions/(registry|reduction)\.h",
+        r"reductions/(registry|reduction|kernel_traits)\.h",
         r"cuda/launch\.h",
         r"cpu/run\.h",
         r"ladder/.+\.h",

@@ -9,6 +9,8 @@ tensor([4., 4., 4.])
 """
 
 from torch_reduce._library import PACKAGE_DIR, BuildInfo, build_info, load
+from torch_reduce.cards import Card
+from torch_reduce.explanation import Explanation, explain
 from torch_reduce.functions import (
     AlongDim,
     Ends,
@@ -40,7 +42,9 @@ cmake_prefix_path = str(PACKAGE_DIR / "share" / "cmake")
 __all__ = [
     "AlongDim",
     "BuildInfo",
+    "Card",
     "Ends",
+    "Explanation",
     "__version__",
     "all",
     "amax",
@@ -52,6 +56,7 @@ __all__ = [
     "build_info",
     "cmake_prefix_path",
     "count_nonzero",
+    "explain",
     "max",
     "mean",
     "min",

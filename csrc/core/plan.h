@@ -36,6 +36,14 @@ struct DeviceLimits {
   int64_t max_shared_bytes = 99 * 1024;  // of a block, the least of compute capability 8.0 and later
 };
 
+// Of a card of compute capability `compute_major`.x.
+constexpr DeviceLimits make_device_limits(int num_sms, int compute_major, int64_t max_shared_bytes) {
+  constexpr int kMajorWithClusters = 9, kMaxCluster = 16;
+  return {.num_sms = num_sms,
+          .max_cluster = compute_major >= kMajorWithClusters ? kMaxCluster : 1,
+          .max_shared_bytes = max_shared_bytes};
+}
+
 // What the planner must know of a reduction over one element type.
 struct KernelTraits {
   int value_bytes = 1;  // of a lane

@@ -12,19 +12,11 @@
 // the outputs, and fold after all else in their leaf, being the lowest bits of the lane.
 #pragma once
 
-#include <algorithm>
-
 #include "cuda/axes.cuh"
 #include "cuda/rows.cuh"
+#include "reductions/kernel_traits.h"
 
 namespace gpureduce::cuda {
-
-// Outputs that a thread takes at once: 16 bytes of them, fewer where their lanes would fill the registers.
-template <class Reduction, class Element>
-inline constexpr int kTileVector = static_cast<int>(
-    std::min({16 / sizeof(Element), std::bit_floor(64 / sizeof(typename Reduction::Value)), size_t{8}}));
-template <class Reduction, class Acc>
-inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 
 struct ColumnsArguments {
   const void* input;

@@ -5,6 +5,7 @@
 
 #include "cuda/short_rows.cuh"
 #include "cuda/tiles.cuh"
+#include "reductions/kernel_traits.h"
 
 namespace gpureduce::cuda {
 

@@ -32,9 +32,6 @@ struct Call {
 template <template <class> class Reduction, DTypeGroup Group>
 cudaError_t launch(const Call& call);
 
-template <template <class> class Reduction, DTypeGroup Group>
-KernelTraits kernel_traits(DType dtype);
-
 // Counters that are zero before the launch and after it, and that no other launch shares while this one can run: those
 // of a stream serve its launches in turn, those of a launch that is being captured belong to its graph alone. Partial
 // results up to `workspace_partial_bytes()` lie beside them; larger ones are the caller's to allocate.

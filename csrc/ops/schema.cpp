@@ -89,6 +89,7 @@ TORCH_LIBRARY_FRAGMENT(gpureduce, library) {
   const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag, at::Tag::reduction};
   for_each_op([&]<class Op>() { library.def(schema_of<Op>().c_str(), tags); });
   library.def("sum_rung(Tensor self, str rung) -> Tensor", tags);
+  define_explain(library);
 }
 
 TORCH_LIBRARY_IMPL(gpureduce, CPU, library) {

@@ -4,16 +4,15 @@
 #include "ops/backends.h"
 #include "ops/cuda/launch_op.h"
 #include "ops/kernel.h"
+#include "reductions/kernel_traits.h"
 
 namespace gpureduce {
 namespace {
 
 DeviceLimits limits_of(c10::DeviceIndex device) {
   const cudaDeviceProp* properties = at::cuda::getDeviceProperties(device);
-  constexpr int kMajorWithClusters = 9, kMaxCluster = 16;
-  return {.num_sms = properties->multiProcessorCount,
-          .max_cluster = properties->major >= kMajorWithClusters ? kMaxCluster : 1,
-          .max_shared_bytes = static_cast<int64_t>(properties->sharedMemPerBlockOptin)};
+  return make_device_limits(properties->multiProcessorCount, properties->major,
+                            static_cast<int64_t>(properties->sharedMemPerBlockOptin));
 }
 
 // From the first element to past the last one.
@@ -42,7 +41,7 @@ struct CudaBackend {
     const void* input = self.const_data_ptr();
     dispatch_group<Op>(choice.group, [&]<DTypeGroup Group>() {
       const DType kernel_dtype = Group == DTypeGroup::Converted ? choice.through : dtype;
-      const Plan plan = make_plan(problem, cuda::kernel_traits<Op::template Reduction, Group>(kernel_dtype),
+      const Plan plan = make_plan(problem, kernel_traits<Op::template Reduction, Group>(kernel_dtype),
                                   limits_of(device.index()), reinterpret_cast<uint64_t>(input));
       TORCH_CHECK(plan.supported, "gpureduce::", Op::kName, "(): self: expected at most ", kMaxAxes,
                   " dims that do not merge, kept and reduced each, got more in strides ", self.strides());

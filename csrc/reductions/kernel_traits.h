@@ -1,0 +1,40 @@
+// What the planner must know of a reduction's kernels, had on the host and without CUDA: a plan can be made, and
+// explained, by a library that has no kernels to run it.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "core/plan.h"
+#include "reductions/reduction.h"
+
+namespace gpureduce {
+
+// Outputs that a thread of the columns kernel takes at once: 16 bytes of them, fewer where their lanes would fill the
+// registers.
+template <class Reduction, class Element>
+inline constexpr int kTileVector = static_cast<int>(
+    std::min({16 / sizeof(Element), std::bit_floor(64 / sizeof(typename Reduction::Value)), size_t{8}}));
+template <class Reduction, class Acc>
+inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
+
+// Of the kernels that serve `dtype`, a member of the group (for Converted: what the elements are converted to).
+template <template <class> class Reduction, DTypeGroup Group>
+constexpr KernelTraits kernel_traits(DType dtype) {
+  return dispatch_in_group<Group>(dtype, KernelTraits{}, [&]<class Element>() -> KernelTraits {
+    if constexpr (is_compiled<Reduction, Element>) {
+      using Read = ReadAs<Reduction, Element>;
+      using R = Reduction<Read>;
+      return {.value_bytes = sizeof(typename R::Value),
+              .part_bytes = sizeof(PartOf<R>),
+              .focus_bytes = Focused<R> ? sizeof(FocusOf<R>) : 0,
+              .tile_vector = kTileVector<R, Read>,
+              .ordered = R::kOrdered,
+              .wide_lane = has_wide_lanes<R>(),
+              .reads_rows = !is_converted<Element>};
+    }
+    return {};
+  });
+}
+
+}  // namespace gpureduce
