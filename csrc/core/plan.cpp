@@ -52,12 +52,13 @@ int warps_per_block(int64_t warps, const DeviceLimits& limits) {
 }
 
 // Rows that are a tree. False: another kernel serves them better.
-bool plan_short_rows(const Problem& problem, const DeviceLimits& limits, bool starts_aligned, Plan& plan) {
+bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits,
+                     bool starts_aligned, Plan& plan) {
   const int64_t bytes = problem.length * problem.element_bytes, rows = problem.num_outputs;
   if (plan.aligned) {
     const int64_t vectors = next_power_of_two(bytes / kVectorBytes);
     plan.family = Family::kShortRows;
-    plan.vectors_per_thread = vectors >= policy::kVectorsOfTwo ? 2 : 1;
+    plan.vectors_per_thread = traits.all_kernels && vectors >= policy::kVectorsOfTwo ? 2 : 1;
     plan.threads_per_row = static_cast<int>(vectors / plan.vectors_per_thread);
     const int64_t warps = ceil_div(rows, kWarp / plan.threads_per_row * kShortRows);
     plan.threads = warps_per_block(warps, limits) * kWarp;
@@ -65,7 +66,7 @@ bool plan_short_rows(const Problem& problem, const DeviceLimits& limits, bool st
     return true;
   }
   const int64_t vector = kVectorBytes / problem.element_bytes;
-  if (plan.row_stride == problem.length && vector % problem.length == 0 && rows % (vector / problem.length) == 0 &&
+  if (traits.all_kernels && plan.row_stride == problem.length && vector % problem.length == 0 && rows % (vector / problem.length) == 0 &&
       starts_aligned) {
     plan.family = Family::kTinyRows;
     plan.threads = policy::kThreads;
@@ -118,7 +119,7 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
   plan.aligned = address % kVectorBytes == 0 && is_multiple(plan.row_stride, problem.element_bytes, kVectorBytes) &&
                  is_multiple(problem.length, problem.element_bytes, kVectorBytes);
   const bool is_tree = ceil_div(problem.length, vector) <= kWarp;
-  if (is_tree && plan_short_rows(problem, limits, address % kVectorBytes == 0, plan)) return;
+  if (is_tree && plan_short_rows(problem, traits, limits, address % kVectorBytes == 0, plan)) return;
   plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / vector));
   if (plan.threads_per_row <= kWarp && plan.order.num_leaves == 1) {
     plan.family = Family::kRowsWarp;
@@ -132,7 +133,8 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
   if (plan.family == Family::kRowsLeaf) plan.num_items = ceil_div(rows, rows_at_once(traits.wide_lane));
 }
 
-void plan_segments(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
+// False: the tiles kernel has to do.
+bool plan_segments(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, uint64_t address,
                    Plan& plan) {
   plan.family = Family::kSegments;
   plan.segment_elements = problem.reduced.innermost().size;
@@ -144,7 +146,9 @@ void plan_segments(const Problem& problem, const KernelTraits& traits, const Dev
   plan.aligned = address % kVectorBytes == 0 && aligned(plan.segment_elements);
   for (int i = 0; i < problem.kept.count; i++) plan.aligned = plan.aligned && aligned(problem.kept[i].stride);
   for (int i = 0; i + 1 < problem.reduced.count; i++) plan.aligned = plan.aligned && aligned(problem.reduced[i].stride);
+  if (!plan.aligned && !traits.all_kernels) return false;
   plan_leaves(problem, traits, limits, plan);
+  return true;
 }
 
 // ---- columns
@@ -266,7 +270,7 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
     plan.threads = policy::kThreads;
     plan.tiles_per_row = inner.size / plan.vector;
     plan.num_tiles = problem.num_outputs / plan.vector;
-    const int units = kThinLoads / (problem.length <= 2 ? 2 : kThinLength);
+    const int units = kThinLoads / (traits.all_kernels && problem.length <= 2 ? 2 : kThinLength);
     plan.num_items = ceil_div(plan.num_tiles, policy::kThreads * units);
     return true;
   }
@@ -280,7 +284,7 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
     plan.order.leaf_elements /= plan.rows_of_unit;
   }
   const int64_t rounds = ceil_div(ceil_div(problem.length, plan.rows_of_unit), plan.order.lanes);
-  plan.rounds_at_once = rounds <= 2 ? static_cast<int>(rounds) : 4;
+  plan.rounds_at_once = traits.all_kernels && rounds <= 2 ? static_cast<int>(rounds) : 4;
 
   const int64_t width = inner.size * plan.rows_of_unit;
   const int64_t row_vectors = ceil_div(width, plan.vector) + (plan.aligned ? 0 : 1);
@@ -391,7 +395,7 @@ Plan make_plan(const Problem& problem, const KernelTraits& traits, const DeviceL
   if (traits.reads_rows && is_rows(problem)) {
     plan_rows(problem, traits, limits, address, plan);
   } else if (traits.reads_rows && is_segments(problem)) {
-    plan_segments(problem, traits, limits, address, plan);
+    planned = plan_segments(problem, traits, limits, address, plan);
   } else {
     planned = traits.reads_rows && is_columns(problem) && plan_columns(problem, traits, limits, address, plan);
   }

@@ -48,10 +48,11 @@ constexpr DeviceLimits make_device_limits(int num_sms, int compute_major, int64_
 struct KernelTraits {
   int value_bytes = 1;  // of a lane
   int part_bytes = 1;   // of a leaf
-  int focus_bytes = 0;  // 0: a leaf is walked once, without a focus (reductions/interface.h)
+  int focus_bytes = 0;  // 0: a leaf is walked once, without a focus (reductions/reduction.h)
   int tile_vector = 1;  // outputs that a thread of the columns kernel takes at once
   bool ordered = true;  // whether the order of combination binds
-  bool wide_lane = false;  // whether a lane holds more than one word
+  bool wide_lane = false;   // whether a lane holds more than one word
+  bool all_kernels = true;  // false: only the kernels that no case can do without
   bool reads_rows = true;  // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 

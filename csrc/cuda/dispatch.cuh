@@ -63,24 +63,36 @@ cudaError_t launch_rows(const Call& call) {
                            .finish = call.finish,
                            .counters = call.workspace.counters,
                            .partials = call.workspace.partials};
+  constexpr bool kAll = has_all_kernels<Element>;
+  const auto launch_of = [&](auto kernel) { return launch_kernel(kernel, rows, plan, call.stream); };
   switch (plan.family) {
+    case Family::kTinyRows:
+      if constexpr (kAll) return launch_of(tiny_rows_kernel<Reduction, Element>);
+      break;
     case Family::kShortRows:
-      return launch_kernel(plan.vectors_per_thread == 2 ? short_rows_kernel<Reduction, Element, 2>
-                                                        : short_rows_kernel<Reduction, Element, 1>,
-                           rows, plan, call.stream);
+      if constexpr (kAll) {
+        if (plan.vectors_per_thread == 2) return launch_of(short_rows_kernel<Reduction, Element, 2>);
+      }
+      return launch_of(short_rows_kernel<Reduction, Element, 1>);
     case Family::kStagedRows:
       return launch_kernel(staged_rows_kernel<Reduction, Element>,
                            StagedArguments{rows, plan.rows_per_tile, plan.lanes_per_thread}, plan, call.stream);
     case Family::kRowsWarp:
-      return launch_kernel(
-          plan.aligned ? rows_warp_kernel<Reduction, Element, true> : rows_warp_kernel<Reduction, Element, false>, rows,
-          plan, call.stream);
-    case Family::kTinyRows:
-      return launch_kernel(tiny_rows_kernel<Reduction, Element>, rows, plan, call.stream);
+      if constexpr (kAll) {
+        if (plan.aligned) return launch_of(rows_warp_kernel<Reduction, Element, true>);
+      }
+      return launch_of(rows_warp_kernel<Reduction, Element, false>);
     case Family::kRowsLeaf:
-      return launch_kernel(
-          plan.aligned ? rows_leaf_kernel<Reduction, Element, true> : rows_leaf_kernel<Reduction, Element, false>, rows,
-          plan, call.stream);
+      if constexpr (kAll) {
+        if (plan.aligned) return launch_of(rows_leaf_kernel<Reduction, Element, true>);
+      }
+      return launch_of(rows_leaf_kernel<Reduction, Element, false>);
+    case Family::kRowsBlock:
+      if (plan.cluster) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kCluster>);
+      if constexpr (kAll) {
+        if (plan.aligned) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kAlignedTicket>);
+      }
+      return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kTicket>);
     case Family::kSegments: {
       const bool narrow = call.problem.length < int64_t{1} << 31;
       AxisList outer = call.problem.reduced;
@@ -92,16 +104,18 @@ cudaError_t launch_rows(const Call& call) {
                                        narrow,
                                        {call.problem.kept, call.problem.num_outputs},
                                        {outer, num_segments}};
-      return launch_kernel(plan.aligned ? rows_block_kernel<Reduction, Element, RowsForm::kSegments>
-                                        : rows_block_kernel<Reduction, Element, RowsForm::kBrokenSegments>,
-                           segments, plan, call.stream);
+      if constexpr (kAll) {
+        if (!plan.aligned) {
+          return launch_kernel(rows_block_kernel<Reduction, Element, RowsForm::kBrokenSegments>, segments, plan,
+                               call.stream);
+        }
+      }
+      return launch_kernel(rows_block_kernel<Reduction, Element, RowsForm::kSegments>, segments, plan, call.stream);
     }
     default:
-      return launch_kernel(plan.cluster   ? rows_block_kernel<Reduction, Element, RowsForm::kCluster>
-                           : plan.aligned ? rows_block_kernel<Reduction, Element, RowsForm::kAlignedTicket>
-                                          : rows_block_kernel<Reduction, Element, RowsForm::kTicket>,
-                           rows, plan, call.stream);
+      break;
   }
+  return cudaErrorInvalidValue;  // not planned
 }
 
 template <class Reduction, class Element>
@@ -142,19 +156,22 @@ cudaError_t launch_columns(const Call& call) {
                                    .kept = {matrices, plan.num_tiles / std::max<int64_t>(1, plan.tiles_per_row)},
                                    .end = call.input_end};
   if (plan.family == Family::kThin) {
-    return launch_kernel(call.problem.length <= 2 ? thin_kernel<Reduction, Element, 2>
-                                                  : thin_kernel<Reduction, Element, kThinLength>,
-                         arguments, plan, call.stream);
+    if constexpr (has_all_kernels<Element>) {
+      if (call.problem.length <= 2) {
+        return launch_kernel(thin_kernel<Reduction, Element, 2>, arguments, plan, call.stream);
+      }
+    }
+    return launch_kernel(thin_kernel<Reduction, Element, kThinLength>, arguments, plan, call.stream);
   }
   if constexpr (Reduction::kOrdered) {
-    switch (plan.rounds_at_once) {
-      case 1:
-        return launch_kernel(columns_kernel<Reduction, Element, kLanesOfFewRounds, 1>, arguments, plan, call.stream);
-      case 2:
-        return launch_kernel(columns_kernel<Reduction, Element, kLanesOfFewRounds, 2>, arguments, plan, call.stream);
-      default:
-        return launch_kernel(columns_kernel<Reduction, Element, kLanesOfManyRounds, 4>, arguments, plan, call.stream);
+    if constexpr (has_all_kernels<Element>) {
+      if (plan.rounds_at_once <= 2) {
+        return launch_kernel(plan.rounds_at_once == 1 ? columns_kernel<Reduction, Element, kLanesOfFewRounds, 1>
+                                                      : columns_kernel<Reduction, Element, kLanesOfFewRounds, 2>,
+                             arguments, plan, call.stream);
+      }
     }
+    return launch_kernel(columns_kernel<Reduction, Element, kLanesOfManyRounds, 4>, arguments, plan, call.stream);
   } else {
     return launch_kernel(columns_kernel<Reduction, Element, 1, 8>, arguments, plan, call.stream);
   }
