@@ -104,9 +104,10 @@ void plan_leaves(const Problem& problem, const KernelTraits& traits, const Devic
   plan.leaves_per_split = static_cast<int>(ceil_div(leaves, plan.splits));
   plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
   plan.num_items = rows * plan.splits;
-  plan.cluster = plan.family == Family::kRowsBlock && plan.splits > 1 && plan.splits <= limits.max_cluster &&
-                 plan.leaves_per_split == 1 && plan.num_items <= limits.num_sms;
-  if (plan.splits > 1 && !plan.cluster) {
+  if (plan.family == Family::kRowsBlock && plan.splits > 1 && plan.splits <= limits.max_cluster &&
+      plan.leaves_per_split == 1 && plan.num_items <= limits.num_sms) {
+    plan.cluster = plan.splits;
+  } else if (plan.splits > 1) {
     plan.num_counters = rows;
     plan.partial_bytes = static_cast<size_t>(rows * leaves * traits.part_bytes);
   }
@@ -178,7 +179,8 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan&
   plan.leaves_per_split = static_cast<int>(padded_leaves / plan.splits);
   plan.num_items = plan.num_tiles * sharers;
   plan.is_small = plan.num_items <= limits.num_sms;
-  plan.cluster = sharers > 1 && sharers <= limits.max_cluster && plan.num_items <= limits.num_sms;
+  const bool is_cluster = sharers > 1 && sharers <= limits.max_cluster && plan.num_items <= limits.num_sms;
+  plan.cluster = is_cluster ? static_cast<int>(sharers) : 0;
 
   const int batch = !traits.ordered ? 1 : plan.rounds_at_once <= 2 ? kLanesOfFewRounds : kLanesOfManyRounds;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
@@ -270,7 +272,7 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
     plan.threads = policy::kThreads;
     plan.tiles_per_row = inner.size / plan.vector;
     plan.num_tiles = problem.num_outputs / plan.vector;
-    const int units = kThinLoads / (traits.all_kernels && problem.length <= 2 ? 2 : kThinLength);
+    const int units = std::max(1, kThinLoads / thin_rows(problem.length, traits.all_kernels));
     plan.num_items = ceil_div(plan.num_tiles, policy::kThreads * units);
     return true;
   }

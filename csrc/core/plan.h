@@ -20,8 +20,13 @@ constexpr int rows_at_once(bool wide_lane) {
 inline constexpr int kLanesOfFewRounds = 4;
 inline constexpr int kLanesOfManyRounds = 2;
 // Reductions of up to this many elements have a kernel that shares nothing between threads.
-inline constexpr int kThinLength = 4;
-inline constexpr int kThinLoads = 8;  // of a thread
+inline constexpr int kThinLength = 16;
+inline constexpr int kThinLoads = 8;  // of a thread, where its rows are fewer
+// Rows that it is compiled for: the least of these that are enough.
+constexpr int thin_rows(int64_t length, bool all_kernels) {
+  if (!all_kernels) return kThinLength;
+  return length <= 2 ? 2 : length <= 4 ? 4 : kThinLength;
+}
 // Lanes that a thread of the tiles kernel loads side by side: where a lane takes one element, and at least otherwise.
 inline constexpr int kLanesOfOneRound = 8;
 inline constexpr int kLanesOfTiles = 2;
@@ -93,7 +98,7 @@ struct Plan {
   int splits = 1;
   int leaves_per_split = 1;
   int lane_splits = 1;   // lanes of one leaf over blocks
-  bool cluster = false;  // the blocks of an output are a cluster, so that no ticket is needed
+  int cluster = 0;       // so many blocks share an output as a cluster, so that no ticket is needed
 
   // Rows.
   int64_t row_stride = 0;  // also of the columns kernel: from one position to the next

@@ -130,8 +130,13 @@ struct ColumnsWalk {
   static __device__ __forceinline__ void take_slot(const ColumnsArguments& args,
                                                    const ColumnsThread<Reduction, Element>& me, Value (&values)[kVector],
                                                    const Vector& unit, int64_t row, int k) {
-    values[k] = take_element<Reduction>(values[k], unit.template at<Input>(k), row * args.row_place + me.position[k],
-                                        me.focus[k]);
+    const Input x = unit.template at<Input>(k);
+    const int64_t index = row * args.row_place + me.position[k];
+    if constexpr (requires { Reduction::take_in_turn(values[k], x, index); }) {
+      values[k] = Reduction::take_in_turn(values[k], x, index);
+    } else {
+      values[k] = take_element<Reduction>(values[k], x, index, me.focus[k]);
+    }
   }
 
   // The fold, in `folded`, of lanes (q * lanes + y) * lane_splits + z for every q; kLanes of them with kRounds rows each
@@ -139,6 +144,7 @@ struct ColumnsWalk {
   static __device__ __forceinline__ void leaf(const ColumnsArguments& args, const ColumnsThread<Reduction, Element>& me,
                                               int64_t start, int length, HalvesStack<Reduction, Value, kVector> stack,
                                               Value (&folded)[kVector]) {
+    constexpr int kNoLane = 1 << 30;  // no leaf is as long
     const int bits = 31 - __clz(args.lanes_per_thread);
     const int64_t step = args.row_stride * args.order_lanes;
     const bool has_last = me.is_last_short && start + length == args.length;
@@ -152,7 +158,7 @@ struct ColumnsWalk {
 #pragma unroll
       for (int l = 0; l < kLanes; l++) {
         const int q = reverse_bits(c + l, bits);
-        first[l] = c + l < args.lanes_per_thread ? (q * args.lanes + me.y) * args.lane_splits + me.z : length;
+        first[l] = c + l < args.lanes_per_thread ? (q * args.lanes + me.y) * args.lane_splits + me.z : kNoLane;
         rows[l] = aligned_down(me.elements + (start + first[l]) * args.row_stride);
 #pragma unroll
         for (int k = 0; k < kVector; k++) values[l][k] = Reduction::identity();
@@ -409,7 +415,7 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(cons
 template <class Reduction, class Element, int kRows>
 __global__ void __launch_bounds__(256) thin_kernel(const __grid_constant__ ColumnsArguments args) {
   using Input = typename Reduction::Input;
-  constexpr int kVector = kTileVector<Reduction, Element>, kUnits = kThinLoads / kRows;
+  constexpr int kVector = kTileVector<Reduction, Element>, kUnits = kRows < kThinLoads ? kThinLoads / kRows : 1;
   wait_for_previous_kernel();
   let_next_kernel_start();
   const int64_t vectors_per_row = args.width / kVector;
@@ -427,6 +433,7 @@ __global__ void __launch_bounds__(256) thin_kernel(const __grid_constant__ Colum
       const Element* elements = static_cast<const Element*>(args.input) + at.offset + output;
 #pragma unroll
       for (int i = 0; i < kRows; i++) {
+        if constexpr (has_neutral<Reduction>) units[u][i] = Unit<Element, kVector>::filled_with(Reduction::neutral());
         if (i < args.length) units[u][i].load(elements + i * args.row_stride);
       }
     }
@@ -444,7 +451,7 @@ __global__ void __launch_bounds__(256) thin_kernel(const __grid_constant__ Colum
 #pragma unroll
             for (int i = 0; i < kRows; i++) {
               lanes[i] = Reduction::identity();
-              if (i < args.length) {
+              if (has_neutral<Reduction> || i < args.length) {
                 lanes[i] = take_element<Reduction>(lanes[i], units[u][i].template at<Input>(k), i * args.row_place, focus);
               }
             }

@@ -27,14 +27,14 @@ cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments,
     attributes[num_attributes].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[num_attributes++].val.programmaticStreamSerializationAllowed = 1;
   }
-  if (plan.cluster) {
+  if (plan.cluster > 0) {
     constexpr int kPortableCluster = 8;
-    if (plan.splits > kPortableCluster) {
+    if (plan.cluster > kPortableCluster) {
       const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
       if (error != cudaSuccess) return error;
     }
     attributes[num_attributes].id = cudaLaunchAttributeClusterDimension;
-    attributes[num_attributes++].val.clusterDim = {static_cast<unsigned>(plan.splits), 1, 1};
+    attributes[num_attributes++].val.clusterDim = {static_cast<unsigned>(plan.cluster), 1, 1};
   }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(plan.num_blocks));
@@ -88,7 +88,7 @@ cudaError_t launch_rows(const Call& call) {
       }
       return launch_of(rows_leaf_kernel<Reduction, Element, false>);
     case Family::kRowsBlock:
-      if (plan.cluster) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kCluster>);
+      if (plan.cluster > 0) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kCluster>);
       if constexpr (kAll) {
         if (plan.aligned) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kAlignedTicket>);
       }
@@ -149,7 +149,7 @@ cudaError_t launch_columns(const Call& call) {
                                    .splits = plan.splits,
                                    .tile_outputs = plan.tile_outputs,
                                    .rows_of_unit = plan.rows_of_unit,
-                                   .cluster = plan.cluster,
+                                   .cluster = plan.cluster > 0,
                                    .is_small = plan.is_small,
                                    .owns_outputs = plan.owns_outputs,
                                    .shared = plan.columns_shared,
@@ -157,8 +157,10 @@ cudaError_t launch_columns(const Call& call) {
                                    .end = call.input_end};
   if (plan.family == Family::kThin) {
     if constexpr (has_all_kernels<Element>) {
-      if (call.problem.length <= 2) {
-        return launch_kernel(thin_kernel<Reduction, Element, 2>, arguments, plan, call.stream);
+      const int rows = thin_rows(call.problem.length, true);
+      if (rows < kThinLength) {
+        return launch_kernel(rows == 2 ? thin_kernel<Reduction, Element, 2> : thin_kernel<Reduction, Element, 4>,
+                             arguments, plan, call.stream);
       }
     }
     return launch_kernel(thin_kernel<Reduction, Element, kThinLength>, arguments, plan, call.stream);

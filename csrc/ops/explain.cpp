@@ -102,7 +102,7 @@ const char* reason_for(const Problem& problem, const Plan& plan, const KernelTra
       return "The elements of a reduction are neighbours in memory and fill one leaf, which a block takes, and as many "
              "blocks as fit share a multiprocessor.";
     case Family::kRowsBlock:
-      if (plan.cluster) {
+      if (plan.cluster > 0) {
         return "The elements of a reduction are neighbours in memory; its few leaves go to the blocks of a cluster, "
                "which meet in shared memory.";
       }

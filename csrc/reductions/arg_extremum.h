@@ -75,6 +75,12 @@ struct ArgExtremum {
   static constexpr Value identity() { return {std::numeric_limits<Key>::min(), std::numeric_limits<int64_t>::max()}; }
   static constexpr Element neutral() { return weakest_element<kExtreme, Element>(); }
   static constexpr Value take(Value best, Input x, int64_t index) { return merge(best, {key_of(x), index}); }
+  // For an element that stands behind all that were taken: of equals the first one stays.
+  static constexpr Value take_in_turn(Value best, Input x, int64_t index) {
+    const Key key = key_of(x);
+    const bool first = (key <= best.key) & (best.index != std::numeric_limits<int64_t>::max());
+    return {choose(first, best.key, key), choose(first, best.index, index)};
+  }
   static constexpr Value merge(Value a, Value b) {
     const bool first = (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));
     return {choose(first, a.key, b.key), choose(first, a.index, b.index)};

@@ -20,6 +20,8 @@
 //   kCounts = true      the result is an int64 count, rounded to whatever dtype the output has
 //   ReadAs              another element type whose kernels give the same results on the same bytes, and are used
 //                       instead
+//   take_in_turn(value, x, index)
+//                       with kIndexed: take() of an element that stands behind all that the value has taken
 //   neutral()           an Element (for Converted ones: an Input) that take() passes over wherever it stands behind
 //                       real elements, so that kernels may fill up whole vectors with it
 //   Focus               what take() measures elements against; every leaf has its own, so that all who walk it agree:
