@@ -5,6 +5,7 @@
 
 #include "cuda/rows.cuh"
 #include "cuda/tiles.cuh"
+#include "reductions/traits.h"
 
 namespace gpureduce::cuda {
 
@@ -136,10 +137,5 @@ cudaError_t launch_element(const Call& call) {
 // Whether a reduction's result is a position and not a value of its element's kind.
 template <class Reduction>
 inline constexpr bool kIsIndexed = !std::is_same_v<typename Reduction::Value, typename Reduction::Input>;
-
-// Whether a reduction is compiled for an element type.
-template <template <class> class Reduction, class Element>
-inline constexpr bool is_compiled =
-    Reduction<Element>::kMeaningful && (Reduction<Element>::kConverts || !is_converted<Element>);
 
 }  // namespace gpureduce::cuda

@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <ATen/ops/empty.h>
 
 #include "cpu/run.h"
@@ -10,6 +11,16 @@ namespace {
 
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   at::parallel_for(0, count, grain, body);
+}
+
+// The widest set that the processor has and torch itself uses: ATEN_CPU_CAPABILITY limits both.
+cpu::Isa choose_isa() {
+  static const cpu::Isa isa = [] {
+    const std::string capability = at::get_cpu_capability();
+    if (capability == "AVX512") return cpu::detect_isa();
+    return capability == "AVX2" ? std::min(cpu::Isa::kAvx2, cpu::detect_isa()) : cpu::Isa::kBaseline;
+  }();
+  return isa;
 }
 
 struct CpuBackend {
@@ -27,7 +38,9 @@ struct CpuBackend {
                          .output = result.mutable_data_ptr(),
                          .output_dtype = *to_dtype(request.result),
                          .divisor = divisor_of<Op>(problem),
-                         .parallel_for = parallel_for};
+                         .parallel_for = parallel_for,
+                         .num_threads = at::get_num_threads(),
+                         .isa = choose_isa()};
     dispatch_group(choice.group, [&]<DTypeGroup Group>() { cpu::run<Op::template Reduction, Group>(call); });
     return result;
   }
