@@ -68,57 +68,79 @@ void take_pairs(typename Lane::Value* __restrict lanes, const Source* low, const
   }
 }
 
+// One fold in halves: low[i] = merge of low[i] and high[i].
 template <class Reduction, class Value>
 void merge_values(Value* __restrict low, const Value* __restrict high, int64_t count) {
   for (int64_t i = 0; i < count; i++) low[i] = Reduction::merge(low[i], high[i]);
 }
 
-// Folds values[count][width] in halves down to values[width].
+// Two folds in halves in one pass.
 template <class Reduction, class Value>
-void fold_values(Value* __restrict values, int64_t count, int64_t width) {
-  constexpr int64_t kLast = 16;
-  if (width == 1) {
-    for (; count >= 8 * kLast; count /= 8) {  // three folds in one pass
-      const int64_t part = count / 8;
-      for (int64_t i = 0; i < part; i++) {
-        Value fold[8];
-        for (int k = 0; k < 8; k++) fold[k] = values[i + k * part];
-        for (int half = 4; half >= 1; half /= 2) {
-          for (int k = 0; k < half; k++) fold[k] = Reduction::merge(fold[k], fold[k + half]);
-        }
-        values[i] = fold[0];
-      }
-    }
-    for (; count > kLast; count /= 2) {
-      for (int64_t i = 0; i < count / 2; i++) values[i] = Reduction::merge(values[i], values[i + count / 2]);
-    }
-    if (count == kLast) {  // in registers
-      Value fold[kLast];
-      for (int k = 0; k < kLast; k++) fold[k] = values[k];
-      for (int half = kLast / 2; half >= 1; half /= 2) {
-        for (int k = 0; k < half; k++) fold[k] = Reduction::merge(fold[k], fold[k + half]);
-      }
-      values[0] = fold[0];
-      return;
-    }
-  }
-  for (int64_t half = count / 2; half >= 1; half /= 2) {
-    Value* __restrict low = values;
-    const Value* __restrict high = values + half * width;
-    for (int64_t i = 0; i < half * width; i++) low[i] = Reduction::merge(low[i], high[i]);
+void merge_quarters(Value* __restrict a, const Value* __restrict b, const Value* __restrict c,
+                    const Value* __restrict d, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    a[i] = Reduction::merge(Reduction::merge(a[i], c[i]), Reduction::merge(b[i], d[i]));
   }
 }
 
-// As fold_values, for keys and their positions: the greater key, of equal ones the lower position.
+// Folds values[count][width] in halves down to values[width].
+template <class Reduction, class Value>
+void fold_values(Value* values, int64_t count, int64_t width) {
+  constexpr int64_t kLast = 16;
+  const int64_t last = width == 1 ? kLast : 1;
+  for (; count >= 4 * last; count /= 4) {
+    const int64_t part = count / 4 * width;
+    merge_quarters<Reduction>(values, values + part, values + 2 * part, values + 3 * part, part);
+  }
+  for (; count >= 2 * last; count /= 2) merge_values<Reduction>(values, values + count / 2 * width, count / 2 * width);
+  if (count == kLast) {  // of known length, so that it stays in registers
+    merge_values<Reduction>(values, values + 8, 8);
+    merge_values<Reduction>(values, values + 4, 4);
+    merge_values<Reduction>(values, values + 2, 2);
+    merge_values<Reduction>(values, values + 1, 1);
+    return;
+  }
+  for (; count > 1; count /= 2) merge_values<Reduction>(values, values + count / 2 * width, count / 2 * width);
+}
+
+// Where the keys of some rounds stood: position of lane i = (first round + round) * lanes + first lane + i * step.
+struct Met {
+  int64_t first_round, lanes, first_lane, step;
+};
+
+// Keeps, of the keys so far and those of later rounds, the greater one and its position; `first`: there are none so
+// far.
+template <class Key, class Narrow>
+void keep_keys(Key* __restrict keys, Key* __restrict positions, const Narrow* __restrict narrow,
+               const Narrow* __restrict rounds, int64_t count, Met met, bool first) {
+  const auto base = static_cast<Key>(met.first_round * met.lanes + met.first_lane);
+  const auto lanes = static_cast<Key>(met.lanes), step = static_cast<Key>(met.step);
+  for (int64_t i = 0; i < count; i++) {
+    const Key key = narrow[i];
+    const Key position = base + static_cast<Key>(rounds[i]) * lanes + static_cast<Key>(i) * step;
+    const bool better = first | (key > keys[i]);
+    keys[i] = better ? key : keys[i];
+    positions[i] = better ? position : positions[i];
+  }
+}
+
+// One fold in halves of keys and their positions: the greater key, of equal ones the lower position.
 template <class Key>
-void fold_keys(Key* __restrict keys, Key* __restrict positions, int64_t count, int64_t width) {
-  for (int64_t half = count / 2; half >= 1; half /= 2) {
-    for (int64_t i = 0; i < half * width; i++) {
-      const int64_t j = i + half * width;
-      const bool other = (keys[j] > keys[i]) | ((keys[j] == keys[i]) & (positions[j] < positions[i]));
-      keys[i] = other ? keys[j] : keys[i];
-      positions[i] = other ? positions[j] : positions[i];
-    }
+void merge_keys(Key* __restrict keys, Key* __restrict positions, const Key* __restrict other_keys,
+                const Key* __restrict other_positions, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    const bool equal_before = (other_keys[i] == keys[i]) & (other_positions[i] < positions[i]);
+    const bool other = (other_keys[i] > keys[i]) | equal_before;
+    keys[i] = other ? other_keys[i] : keys[i];
+    positions[i] = other ? other_positions[i] : positions[i];
+  }
+}
+
+template <class Key>
+void fold_keys(Key* keys, Key* positions, int64_t count, int64_t width) {
+  for (; count > 1; count /= 2) {
+    const int64_t half = count / 2 * width;
+    merge_keys(keys, positions, keys + half, positions + half, half);
   }
 }
 

@@ -128,7 +128,8 @@ class Walk {
   void choose_layout() {
     constexpr int64_t kShortBytes = 512, kTileBytes = 4096, kBlockBytes = 16384, kTileRows = 16;
     constexpr int64_t kSize = sizeof(Value);
-    if (problem_.reduced.count == 0 || inner_.stride < problem_.reduced.innermost().stride) {
+    const bool one = problem_.num_outputs == 1;
+    if (!one && (problem_.reduced.count == 0 || inner_.stride < problem_.reduced.innermost().stride)) {
       layout_ = Layout::kColumns;
       width_ = std::max<int64_t>(kTileBytes / kSize, 64);
       // A few tiles for each thread where leaves do not make enough pieces.
@@ -137,7 +138,7 @@ class Walk {
         const int64_t pieces = 2 * call_.num_threads * inner_.size / problem_.num_outputs;
         width_ = std::clamp(inner_.size / std::max<int64_t>(1, pieces), std::min(kNarrowest, width_), width_);
       }
-    } else if (problem_.length * problem_.element_bytes <= kShortBytes) {
+    } else if (!one && problem_.length * problem_.element_bytes <= kShortBytes) {
       layout_ = Layout::kShortRows;
       width_ = std::clamp<int64_t>(kBlockBytes / (problem_.length * problem_.element_bytes), 32, 1024) / 16 * 16;
     } else {
@@ -486,13 +487,12 @@ class Walk {
       find_in_rounds<Lane>(narrow, met, reader, start + r * lanes, chunk, r + chunk == rounds ? rest : 0, scratch);
       const bool first = r == 0;
       run_on<kWide>(call_.isa, [=] {
-        for (int64_t lane = 0; lane < size / width; lane++) {
-          for (int64_t i = lane * width; i < (lane + 1) * width; i++) {
-            const Key key = narrow[i];
-            const Key position = static_cast<Key>((r + met[i]) * lanes + lane);
-            const bool better = first | (key > keys[i]);
-            keys[i] = better ? key : keys[i];
-            positions[i] = better ? position : positions[i];
+        if (width == 1) {
+          keep_keys(keys, positions, narrow, met, size, {r, lanes, 0, 1}, first);
+        } else {
+          for (int64_t lane = 0; lane < size / width; lane++) {
+            const int64_t at = lane * width;
+            keep_keys(keys + at, positions + at, narrow + at, met + at, width, {r, lanes, lane, 0}, first);
           }
         }
       });

@@ -35,11 +35,12 @@ constexpr T larger(T a, T b) {
       return result;
     }
 #endif
-    // Without a branch, on the bits: equal values differ in the sign of a zero at most.
+    // Each of the two selections is one instruction that answers its last operand when a and b are equal or one is NaN:
+    // the bits that both agree on are the larger value, and of two zeros the positive one. All bits set are a NaN.
     using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-    const Bits of_a = std::bit_cast<Bits>(a), of_b = std::bit_cast<Bits>(b);
-    const Bits winner = a > b || is_nan(a) ? of_a : of_b;
-    return std::bit_cast<T>(a == b ? of_a & of_b : winner);
+    const Bits agreed = std::bit_cast<Bits>(a > b ? a : b) & std::bit_cast<Bits>(b > a ? b : a);
+    const bool either_nan = is_nan(a) | is_nan(b);
+    return std::bit_cast<T>(agreed | -static_cast<Bits>(either_nan));
   } else {
     return a > b ? a : b;
   }
