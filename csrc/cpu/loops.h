@@ -35,6 +35,27 @@ void take_rows(typename Lane::Value* __restrict lanes, Rows<Source> rows, Indice
   }
 }
 
+// `rounds` of them, a row every `row_step` elements; `first`: the lanes start from the identity.
+template <class Lane, class Source>
+void take_rounds(typename Lane::Value* lanes, const Source* rows, int64_t row_step, int64_t rounds, bool first,
+                 Indices indices, int64_t round_step) {
+  const auto take = [&]<int kCount, bool kFirst>() {
+    Rows<Source> next{};
+    for (int row = 0; row < kCount; row++) next[row] = rows + row * row_step;
+    take_rows<Lane, kCount, kFirst>(lanes, next, indices, round_step);
+    rows += kCount * row_step;
+    rounds -= kCount;
+    indices.first += kCount * round_step;
+  };
+  if (first && rounds >= kRounds) {
+    take.template operator()<kRounds, true>();
+  } else if (first) {
+    take.template operator()<1, true>();
+  }
+  while (rounds >= kRounds) take.template operator()<kRounds, false>();
+  while (rounds > 0) take.template operator()<1, false>();
+}
+
 // As take_rows, for lanes that are one key and the round it was met in. Of equal keys the earlier round stays.
 template <class Lane, int kCount, bool kFirst, class Source>
 void take_keys(typename Lane::Key* __restrict keys, typename Lane::Key* __restrict rounds, Rows<Source> rows,
@@ -101,6 +122,23 @@ void fold_values(Value* values, int64_t count, int64_t width) {
     return;
   }
   for (; count > 1; count /= 2) merge_values<Reduction>(values, values + count / 2 * width, count / 2 * width);
+}
+
+// As take_rounds, from round `round` on.
+template <class Lane, class Source>
+void take_key_rounds(typename Lane::Key* keys, typename Lane::Key* met, const Source* rows, int64_t row_step,
+                     int64_t rounds, int64_t count, int64_t round) {
+  const auto take = [&]<int kCount, bool kFirst>() {
+    Rows<Source> next{};
+    for (int row = 0; row < kCount; row++) next[row] = rows + row * row_step;
+    take_keys<Lane, kCount, kFirst>(keys, met, next, count, round);
+    rows += kCount * row_step;
+    rounds -= kCount;
+    round += kCount;
+  };
+  if (round == 0) take.template operator()<1, true>();
+  while (rounds >= kRounds) take.template operator()<kRounds, false>();
+  while (rounds > 0) take.template operator()<1, false>();
 }
 
 // Where the keys of some rounds stood: position of lane i = (first round + round) * lanes + first lane + i * step.

@@ -154,8 +154,9 @@ class Walk {
       return;
     }
     // Any order: lanes for a pass of some length, leaves for threads to share.
-    constexpr int64_t kPassBytes = 2048, kLeafElements = 65536, kMaxLeaves = 512;
-    int64_t lanes = std::clamp<int64_t>(kPassBytes / problem_.element_bytes, 256, 1024);
+    // Few lanes, so that what is read runs straight through memory.
+    constexpr int64_t kPassBytes = 256, kLeafElements = 65536, kMaxLeaves = 512;
+    int64_t lanes = kPassBytes / problem_.element_bytes;
     if (layout_ == Layout::kColumns) lanes = dense() ? kSegmentValues / next_power_of_two(width_) : 1;
     if (layout_ == Layout::kShortRows) lanes = 1;
     // Half the length or less, so that every lane of the last leaf has an element.
@@ -310,14 +311,25 @@ class Walk {
     }
   }
 
-  // `kCount` rows of one element a lane, a round of all lanes apart.
-  template <int kCount>
-  Rows<Source> read_rows(const Reader& reader, int64_t position, int64_t count, const Scratch& scratch) const {
-    Rows<Source> rows{};
-    for (int r = 0; r < kCount; r++) {
-      rows[r] = read(reader, position + r * order_.lanes, count, scratch.rows.get() + r * count * reader.width);
+  // Calls f(rows, row step, done, rounds) for pieces of `rounds` rows of `count` positions, a round of all lanes apart:
+  // one piece if they lie at even steps in the input, else as many as the buffer holds.
+  template <class F>
+  void read_rounds(const Reader& reader, int64_t position, int64_t rounds, int64_t count, const Scratch& scratch,
+                   F f) const {
+    const int64_t pieces = reader.plain ? rounds : kRounds;
+    for (int64_t done = 0; done < rounds; done += pieces) {
+      const int64_t piece = std::min(pieces, rounds - done), from = position + done * order_.lanes;
+      const Source* rows = reader.base + reader.offset + from * reader.step;
+      int64_t row_step = order_.lanes * reader.step;
+      if (!reader.plain) {
+        rows = scratch.rows.get();
+        row_step = count * reader.width;
+        for (int64_t r = 0; r < piece; r++) {
+          copy_positions(scratch.rows.get() + r * row_step, from + r * order_.lanes, count, reader);
+        }
+      }
+      f(rows, row_step, done, piece);
     }
-    return rows;
   }
 
   // Of `count` positions from `position` on, `width` elements each.
@@ -335,35 +347,27 @@ class Walk {
 
   // ---- taking
 
-  template <class Lane, int kCount, bool kFirst>
-  void take(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t count,
-            const Scratch& scratch) const {
-    const Rows<Source> rows = read_rows<kCount>(reader, position, count, scratch);
-    const Indices indices = indices_of(position, count, reader.width);
+  template <class Lane>
+  void take(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t count,
+            bool first, const Scratch& scratch) const {
     const int64_t round_step = order_.lanes * step_.place;
-    run_on<kWide>(call_.isa, [=] { take_rows<Lane, kCount, kFirst>(lanes, rows, indices, round_step); });
+    read_rounds(reader, position, rounds, count, scratch,
+                [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
+                  const Indices indices = indices_of(position + done * order_.lanes, count, reader.width);
+                  const bool from_identity = first && done == 0;
+                  run_on<kWide>(call_.isa, [=] {
+                    take_rounds<Lane>(lanes, rows, row_step, piece, from_identity, indices, round_step);
+                  });
+                });
   }
 
   // `rounds` whole rounds of a segment's lanes from `position` on, and of its first `rest` lanes one more.
   template <class Lane>
-  void take_rounds(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t rest,
-                   const Scratch& scratch) const {
-    int64_t r = 0;
-    if (rounds >= kRounds) {
-      take<Lane, kRounds, true>(lanes, reader, position, segment_lanes_, scratch);
-      r = kRounds;
-    } else if (rounds > 0) {
-      take<Lane, 1, true>(lanes, reader, position, segment_lanes_, scratch);
-      r = 1;
-    } else {
-      std::fill_n(lanes, segment_values(reader.width), Lane::identity());
-    }
-    const auto at = [&] { return position + r * order_.lanes; };
-    for (; r + kRounds <= rounds; r += kRounds) {
-      take<Lane, kRounds, false>(lanes, reader, at(), segment_lanes_, scratch);
-    }
-    for (; r < rounds; r++) take<Lane, 1, false>(lanes, reader, at(), segment_lanes_, scratch);
-    if (rest > 0) take<Lane, 1, false>(lanes, reader, at(), rest, scratch);
+  void take_all(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t rest,
+                const Scratch& scratch) const {
+    if (rounds == 0) std::fill_n(lanes, segment_values(reader.width), Lane::identity());
+    take<Lane>(lanes, reader, position, rounds, segment_lanes_, true, scratch);
+    if (rest > 0) take<Lane>(lanes, reader, position + rounds * order_.lanes, 1, rest, false, scratch);
   }
 
   void merge(Value* low, const Value* high, int64_t count) const {
@@ -415,7 +419,7 @@ class Walk {
       } else {
         const int64_t rounds = (length - first) / order_.lanes, left = length - first - rounds * order_.lanes;
         const bool whole = left >= segment_lanes_;
-        take_rounds<OrderedLane>(lanes, reader, start + first, rounds + whole, whole ? 0 : left, scratch);
+        take_all<OrderedLane>(lanes, reader, start + first, rounds + whole, whole ? 0 : left, scratch);
       }
       for (int64_t done = visit; done & 1; done >>= 1, depth--) {
         Value* low = scratch.values.get() + (depth - 2) * size;
@@ -431,8 +435,7 @@ class Walk {
     const int64_t apart = order_.lanes / 2;
     const int64_t low = std::min(segment_lanes_, left), high = std::clamp<int64_t>(left - apart, 0, segment_lanes_);
     if (high < segment_lanes_) {
-      take_rounds<OrderedLane>(lanes, reader, position, low == segment_lanes_, low == segment_lanes_ ? 0 : low,
-                               scratch);
+      take_all<OrderedLane>(lanes, reader, position, low == segment_lanes_, low == segment_lanes_ ? 0 : low, scratch);
     }
     if (high > 0) {
       const Source* first = read(reader, position, high, scratch.rows.get());
@@ -451,13 +454,13 @@ class Walk {
     const int64_t rest = length - rounds * order_.lanes;
     Value* wide = scratch.values.get();
     if constexpr (std::is_same_v<Packed, Value>) {
-      take_rounds<General>(wide, reader, start, rounds, rest, scratch);
+      take_all<General>(wide, reader, start, rounds, rest, scratch);
     } else {
       Packed* lanes = reinterpret_cast<Packed*>(scratch.packed.get());
       for (int64_t r = 0; r < rounds;) {
         const int64_t chunk = std::min(rounds - r, General::kMaxRounds - 1);
         const bool last = r + chunk == rounds;
-        take_rounds<General>(lanes, reader, start + r * order_.lanes, chunk, last ? rest : 0, scratch);
+        take_all<General>(lanes, reader, start + r * order_.lanes, chunk, last ? rest : 0, scratch);
         const bool first = r == 0;
         run_on<kWide>(call_.isa, [=] {
           for (int64_t i = 0; i < size; i++) {
@@ -505,20 +508,16 @@ class Walk {
   template <class Lane>
   void find_in_rounds(typename Lane::Key* keys, typename Lane::Key* met, const Reader& reader, int64_t position,
                       int64_t rounds, int64_t rest, const Scratch& scratch) const {
-    const auto find = [&]<int kCount, bool kFirst>(int64_t r, int64_t count) {
-      const auto rows = read_rows<kCount>(reader, position + r * order_.lanes, count, scratch);
-      const int64_t size = count * reader.width;
-      run_on<kWide>(call_.isa, [=] { take_keys<Lane, kCount, kFirst>(keys, met, rows, size, r); });
+    const auto find = [&](int64_t first_round, int64_t num_rounds, int64_t count) {
+      read_rounds(reader, position + first_round * order_.lanes, num_rounds, count, scratch,
+                  [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
+                    const int64_t size = count * reader.width, round = first_round + done;
+                    run_on<kWide>(call_.isa,
+                                  [=] { take_key_rounds<Lane>(keys, met, rows, row_step, piece, size, round); });
+                  });
     };
-    int64_t r = rounds >= kRounds ? kRounds : 1;
-    if (r == kRounds) {
-      find.template operator()<kRounds, true>(0, segment_lanes_);
-    } else {
-      find.template operator()<1, true>(0, segment_lanes_);
-    }
-    for (; r + kRounds <= rounds; r += kRounds) find.template operator()<kRounds, false>(r, segment_lanes_);
-    for (; r < rounds; r++) find.template operator()<1, false>(r, segment_lanes_);
-    if (rest > 0) find.template operator()<1, false>(r, rest);
+    find(0, rounds, segment_lanes_);
+    if (rest > 0) find(rounds, 1, rest);
   }
 
   // ---- the result
