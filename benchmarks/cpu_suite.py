@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks import cases, report, timing
@@ -108,8 +109,7 @@ class Entry:
 def numpy_call(case: Case, x: torch.Tensor) -> timing.Call | None:
     if x.dtype == torch.bfloat16 or case.input_bytes >= 64 * MIB:
         return None
-    array = x.numpy()
-    return functools.partial(getattr(array, case.op), case.dim)
+    return functools.partial(getattr(np, case.op), x.numpy(), case.dim)
 
 
 def run_case(

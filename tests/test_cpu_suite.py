@@ -42,7 +42,7 @@ def test_summary_counts_losses_and_cases_far_from_the_ceiling() -> None:
 
 
 def test_files_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    select = ["--select", "^(sum|argmax) 1024 (bool|bfloat16)", "--seconds", "0.001"]
+    select = ["--select", "^(sum|amax|argmax) 1024 (bool|bfloat16|float32)", "--seconds", "0.001"]
     assert cpu_suite.main([*select, "--output", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     data = json.loads((tmp_path / "cpu_suite.json").read_text())
@@ -52,6 +52,8 @@ def test_files_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     for name in names:
         assert f"| {name} |" in markdown
         assert name in said
+    numpy = {case["name"] for case in data["cases"] if "NumPy" in case["timings"]}
+    assert numpy == {name for name in names if "bfloat16" not in name}
     cannot = next(c for c in data["cases"] if c["name"] == "argmax 1024 bool [1 thread]")
     assert cannot["outcome"] == "torch cannot"
     assert cannot["ratio"] is None
