@@ -230,7 +230,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     summary = summarise(entries)
     reads = "; ".join(
-        f"{count} threads: " + ", ".join(f"{way} {report.number(v)}" for way, v in ways.items())
+        f"{count} thread{'s' * (count > 1)}: "
+        + ", ".join(f"{way} {report.number(v)}" for way, v in ways.items())
         for count, ways in ceiling.items()
     )
     texts = [report.describe(env), f"Read ceiling, GB/s: {reads}.", summary_text(summary)]
