@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/problem.h"
+#include "cpu/isa.h"
 #include "reductions/reduction.h"
 
 namespace gpureduce::cpu {
@@ -20,6 +21,8 @@ struct Call {
   Outputs outputs;
   FinishArguments finish;
   ParallelFor parallel_for;
+  int num_threads;  // that parallel_for has
+  Isa isa;          // the widest instruction set to use
 };
 
 // Defined for every reduction and group by cpu/instantiate.cpp.in.

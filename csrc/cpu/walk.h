@@ -1,111 +1,60 @@
 // The order of combination (core/order.h) walked on a CPU.
 //
-// A tile is `width` outputs along the innermost kept axis. Its lanes lie in memory as [lane][output], so that a
-// position shared by all outputs, or a run of lanes of a single one, is a plain loop over neighbours that the compiler
-// vectorises.
+// A tile is a number of outputs along the innermost kept axis. Its lanes lie in memory as [lane][output], so that what
+// happens to all of them is a pass over neighbours (cpu/loops.h). A leaf's lanes are walked in segments that stay in
+// the first-level cache. Segments come in bit-reversed order: then two that fold follow each other, and a stack of one
+// segment a level holds all that is unfinished.
 #pragma once
 
 #include <algorithm>
 #include <memory>
+#include <new>
 
 #include "core/order.h"
+#include "cpu/loops.h"
+#include "cpu/packed.h"
 #include "cpu/run.h"
+#include "cpu/transpose.h"
 
 namespace gpureduce::cpu {
 
-// `count` elements, `stride` apart, taken into as many neighbouring values.
-template <class Reduction, class Element>
-struct Taker {
-  using Value = typename Reduction::Value;
-  using Input = typename Reduction::Input;
-  const Call& call;
-
-  void operator()(Value* __restrict values, int64_t count, int64_t offset, int64_t stride, int64_t place,
-                  int64_t place_step) const {
-    if constexpr (is_converted<Element>) {
-      constexpr int64_t kChunk = 256;
-      Input inputs[kChunk];
-      for (int64_t done = 0; done < count; done += kChunk) {
-        const int64_t chunk = std::min(kChunk, count - done);
-        convert_run(inputs, chunk, offset + done * stride, stride);
-        take(values + done, chunk, inputs, 1, place + done * place_step, place_step);
-      }
-    } else {
-      take(values, count, static_cast<const Element*>(call.input) + offset, stride, place, place_step);
-    }
-  }
+// Uninitialised, on a cache line.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(int64_t count)
+      : data_(count > 0 ? static_cast<T*>(::operator new(count * sizeof(T), kAlignment)) : nullptr) {}
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { ::operator delete(data_, kAlignment); }
+  T* get() const { return data_; }
 
  private:
-  template <class Source>
-  static void take(Value* __restrict values, int64_t count, const Source* __restrict source, int64_t stride,
-                   int64_t place, int64_t place_step) {
-    if (stride == 1) {  // by itself, for the vectoriser
-      for (int64_t i = 0; i < count; i++) {
-        values[i] = Reduction::take(values[i], convert<Input>(source[i]), place + i * place_step);
-      }
-    } else {
-      for (int64_t i = 0; i < count; i++) {
-        values[i] = Reduction::take(values[i], convert<Input>(source[i * stride]), place + i * place_step);
-      }
-    }
-  }
-
-  void convert_run(Input* __restrict inputs, int64_t count, int64_t offset, int64_t stride) const {
-    dispatch(call.input_dtype, [&]<class From>() {
-      const From* source = static_cast<const From*>(call.input) + offset;
-      dispatch(call.through, [&]<class Through>() {
-        if constexpr (std::is_same_v<Accumulator<Through>, Input>) {
-          for (int64_t i = 0; i < count; i++) inputs[i] = convert<Input>(convert<Through>(source[i * stride]));
-        }
-      });
-    });
-  }
+  static constexpr std::align_val_t kAlignment{64};
+  T* data_;
 };
 
-// Calls f(offset, place, lane, count) for runs of positions start .. start + length - 1 that stay in the innermost axis
-// and do not pass the last lane.
-template <class F>
-void for_each_run(const AxisList& axes, int64_t start, int64_t length, int64_t lanes, F f) {
-  if (axes.count == 0) {
-    if (length > 0) f(int64_t{0}, int64_t{0}, int64_t{0}, length);
-    return;
-  }
-  const Axis& inner = axes.innermost();
-  for (int64_t i = 0; i < length;) {
-    int64_t position = start + i, offset = 0, place = 0;
-    const int64_t at = position % inner.size;
-    for (int a = axes.count - 1; a >= 0; a--) {
-      const int64_t coordinate = a > 0 ? position % axes[a].size : position;
-      offset += coordinate * axes[a].stride;
-      place += coordinate * axes[a].place;
-      position /= axes[a].size;
-    }
-    const int64_t lane = i & (lanes - 1);
-    const int64_t count = std::min({length - i, axes.count == 1 ? length : inner.size - at, lanes - lane});
-    f(offset, place, lane, count);
-    i += count;
-  }
-}
-
-// Folds values[count][width] in halves down to values[width].
-template <class Reduction, class Value>
-void fold(Value* values, int64_t count, int64_t width) {
-  for (int64_t half = count / 2; half >= 1; half /= 2) {
-    Value* __restrict low = values;
-    const Value* __restrict high = values + half * width;
-    for (int64_t i = 0; i < half * width; i++) low[i] = Reduction::merge(low[i], high[i]);
-  }
-}
+// How the outputs of a problem are grouped, and what they are read from.
+enum class Layout : uint8_t {
+  kRows,       // one output at a time, along its elements
+  kColumns,    // neighbouring outputs at once
+  kShortRows,  // as kColumns, on a transposed copy of a few rows
+};
 
 template <class Reduction, class Element>
 class Walk {
  public:
-  explicit Walk(const Call& call)
-      : call_(call),
-        problem_(call.problem),
-        order_(make_order(problem_.length, problem_.element_bytes, has_wide_lanes<Reduction>())) {
+  explicit Walk(const Call& call) : call_(call), problem_(call.problem), reduced_(call.problem.reduced) {
     if (problem_.kept.count > 0) inner_ = problem_.kept.innermost();
-    choose_width();
+    // A position is where an element stands in logical order: walk them in that order.
+    if constexpr (finds_position<Reduction>) {
+      std::stable_sort(reduced_.axes.begin(), reduced_.axes.begin() + reduced_.count,
+                       [](const Axis& a, const Axis& b) { return a.place > b.place; });
+    }
+    if (reduced_.count > 0) step_ = reduced_.innermost();
+    choose_layout();
+    choose_order();
+    choose_segment();
     tiles_per_row_ = ceil_div(inner_.size, width_);
     num_tiles_ = problem_.num_outputs / inner_.size * tiles_per_row_;
   }
@@ -117,89 +66,469 @@ class Walk {
     if (leaves == 1 || num_tiles_ > kFewTiles) {
       const int64_t grain = ceil_div(kGrainElements, std::max<int64_t>(1, width_ * problem_.length));
       call_.parallel_for(num_tiles_, grain, [&](int64_t begin, int64_t end) {
-        const auto lanes = buffer(order_.lanes);
-        const auto leaf_values = buffer(padded_leaves());
-        for (int64_t tile = begin; tile < end; tile++) {
-          for (int64_t leaf = 0; leaf < leaves; leaf++) walk_leaf(tile, leaf, lanes.get(), leaf_values.get());
+        const Scratch scratch(*this);
+        const Buffer<Value> leaf_values(padded_leaves() * width_);
+        for (int64_t t = begin; t < end; t++) {
+          const Tile tile = locate(t);
+          for (int64_t leaf = 0; leaf < leaves; leaf++) {
+            walk_leaf(tile, leaf, scratch, leaf_values.get() + leaf * tile.width);
+          }
           finish(tile, leaf_values.get());
         }
       });
       return;
     }
-    const auto leaf_values = buffer(num_tiles_ * padded_leaves());
-    const auto of_tile = [&](int64_t tile) { return leaf_values.get() + tile * padded_leaves() * width_; };
+    const Buffer<Value> leaf_values(num_tiles_ * padded_leaves() * width_);
+    const auto of_tile = [&](int64_t t) { return leaf_values.get() + t * padded_leaves() * width_; };
     const int64_t grain = ceil_div(kGrainElements, std::max<int64_t>(1, width_ * order_.leaf_elements));
     call_.parallel_for(num_tiles_ * leaves, grain, [&](int64_t begin, int64_t end) {
-      const auto lanes = buffer(order_.lanes);
-      for (int64_t i = begin; i < end; i++) walk_leaf(i / leaves, i % leaves, lanes.get(), of_tile(i / leaves));
+      const Scratch scratch(*this);
+      for (int64_t i = begin; i < end; i++) {
+        const Tile tile = locate(i / leaves);
+        walk_leaf(tile, i % leaves, scratch, of_tile(i / leaves) + i % leaves * tile.width);
+      }
     });
-    for (int64_t tile = 0; tile < num_tiles_; tile++) finish(tile, of_tile(tile));
+    for (int64_t t = 0; t < num_tiles_; t++) finish(locate(t), of_tile(t));
   }
 
  private:
   using Value = typename Reduction::Value;
+  using Input = typename Reduction::Input;
+  // What rows are read as: converted elements come through a buffer of what take() is given.
+  using Source = std::conditional_t<is_converted<Element>, Input, Element>;
+  using General = PackedLane<Reduction, Source>;
+  static constexpr bool kConverted = is_converted<Element>;
+  static constexpr bool kMayUseIndex = is_indexed<Reduction>();
+  // AVX-512 reads no faster from memory. It is compiled where lanes are the native ones of a vector unit.
+  static constexpr bool kWide = !kConverted && std::is_arithmetic_v<Value>;
 
-  // Several outputs at once where their elements are neighbours, or where a reduction is too short for a loop of its
-  // own.
-  void choose_width() {
-    constexpr int64_t kLaneBytes = 128 * 1024, kShortBytes = 512;
-    const bool columns = problem_.reduced.count == 0 || inner_.stride < problem_.reduced.innermost().stride;
-    if (!columns && problem_.length * problem_.element_bytes > kShortBytes) return;
-    const int64_t fits = kLaneBytes / (order_.lanes * static_cast<int64_t>(sizeof(Value)));
-    width_ = std::clamp<int64_t>(fits, 16, 256);
-    width_ = std::min(width_, inner_.size);
-  }
+  // An ordered reduction's lanes are its values; another's may be packed.
+  struct OrderedLane {
+    using Value = Walk::Value;
+    static constexpr Value identity() { return Reduction::identity(); }
+    static constexpr Value take(Value value, Source x, int64_t index) {
+      return Reduction::take(value, convert<Input>(x), index);
+    }
+    static constexpr Value merge(Value a, Value b) { return Reduction::merge(a, b); }
+  };
 
-  int64_t padded_leaves() const { return next_power_of_two(order_.num_leaves); }
-  std::unique_ptr<Value[]> buffer(int64_t rows) const { return std::make_unique_for_overwrite<Value[]>(rows * width_); }
-
-  // Offset of a tile's first output in the input, its place in the output, and how many outputs it has.
+  // Some outputs along the innermost kept axis: the offset of the first in the input, its place in the output.
   struct Tile {
     int64_t offset, place, width;
   };
-  Tile locate(int64_t tile) const {
-    const int64_t first = tile % tiles_per_row_ * width_;
-    Tile at{first * inner_.stride, first * inner_.place, std::min(width_, inner_.size - first)};
-    int64_t row = tile / tiles_per_row_;
+
+  // Where a tile's rows are read: position p of its outputs is at offset + p * step, in `base` or, where the positions
+  // have several axes, at wherever those lead.
+  struct Reader {
+    const Source* base;
+    int64_t offset, width, step, output_stride;
+    bool plain;  // one axis, and whole segments are neighbours
+  };
+
+  void choose_layout() {
+    constexpr int64_t kShortBytes = 512, kTileBytes = 4096, kBlockBytes = 16384, kTileRows = 16;
+    constexpr int64_t kSize = sizeof(Value);
+    const bool one = problem_.num_outputs == 1;
+    if (!one && (problem_.reduced.count == 0 || inner_.stride < problem_.reduced.innermost().stride)) {
+      layout_ = Layout::kColumns;
+      width_ = std::max<int64_t>(kTileBytes / kSize, 64);
+      // A few tiles for each thread where leaves do not make enough pieces.
+      constexpr int64_t kNarrowest = 128;
+      if (inner_.size > width_ && call_.num_threads > 1) {
+        const int64_t pieces = 2 * call_.num_threads * inner_.size / problem_.num_outputs;
+        width_ = std::clamp(inner_.size / std::max<int64_t>(1, pieces), std::min(kNarrowest, width_), width_);
+      }
+    } else if (!one && problem_.length * problem_.element_bytes <= kShortBytes) {
+      layout_ = Layout::kShortRows;
+      width_ = std::clamp<int64_t>(kBlockBytes / (problem_.length * problem_.element_bytes), 32, 1024) / 16 * 16;
+    } else {
+      layout_ = Layout::kRows;
+      width_ = kTileRows;
+    }
+    width_ = std::min(width_, inner_.size);
+  }
+
+  void choose_order() {
+    if constexpr (Reduction::kOrdered) {
+      order_ = make_order(problem_.length, problem_.element_bytes, has_wide_lanes<Reduction>());
+      return;
+    }
+    // Any order: lanes for a pass of some length, leaves for threads to share.
+    // Few lanes, so that what is read runs straight through memory.
+    constexpr int64_t kPassBytes = 256, kLeafElements = 65536, kMaxLeaves = 512;
+    int64_t lanes = kPassBytes / problem_.element_bytes;
+    if (layout_ == Layout::kColumns) lanes = dense() ? kSegmentValues / next_power_of_two(width_) : 1;
+    if (layout_ == Layout::kShortRows) lanes = 1;
+    // Half the length or less, so that every lane of the last leaf has an element.
+    if (!linear_places()) lanes = 1;
+    lanes = std::clamp<int64_t>(next_power_of_two(problem_.length) / 8, 1, std::max<int64_t>(1, lanes));
+    order_.lanes = lanes;
+    const int64_t least = kLeafElements / (layout_ == Layout::kRows ? 1 : width_);
+    order_.leaf_elements =
+        std::max({2 * lanes, next_power_of_two(least), next_power_of_two(problem_.length) / kMaxLeaves});
+    order_.num_leaves = std::max<int64_t>(1, (problem_.length + order_.leaf_elements / 2) / order_.leaf_elements);
+  }
+
+  void choose_segment() {
+    segment_lanes_ = order_.lanes;
+    if (layout_ != Layout::kRows) {
+      const bool whole = layout_ == Layout::kShortRows || dense();
+      while (segment_lanes_ > 1 && (!whole || segment_lanes_ * width_ > kSegmentValues)) segment_lanes_ /= 2;
+      // A tree's first fold is that of two segments.
+      if (Reduction::kOrdered && is_tree() && segment_lanes_ == order_.lanes && order_.lanes > 1) segment_lanes_ /= 2;
+    }
+    if (!linear_places()) segment_lanes_ = 1;
+  }
+
+  static constexpr int64_t kSegmentValues = 2048 / std::max<int64_t>(1, sizeof(Value) / 8);
+
+  // Whether the rows of a tile of columns follow each other without a gap.
+  bool dense() const {
+    return inner_.stride == 1 && reduced_.count == 1 && step_.stride == width_ && width_ == inner_.size;
+  }
+  // Whether the place of an element is a multiple of its position, whatever axes there are.
+  bool linear_places() const {
+    for (int a = 0; a + 1 < reduced_.count; a++) {
+      if (reduced_[a].place != reduced_[a + 1].place * reduced_[a + 1].size) return false;
+    }
+    return true;
+  }
+  // Whether no lane takes more than one element.
+  bool is_tree() const { return order_.lanes >= problem_.length; }
+  int64_t padded_leaves() const { return next_power_of_two(order_.num_leaves); }
+  int64_t segment_values(int64_t width) const { return segment_lanes_ * width; }
+
+  // What one thread works in.
+  struct Scratch {
+    explicit Scratch(const Walk& walk)
+        : width(walk.layout_ == Layout::kRows ? 1 : walk.width_),
+          values((log2_of(walk.order_.lanes / walk.segment_lanes_) + 2) * walk.segment_values(width)),
+          rows(kRounds * walk.segment_values(width)),
+          block(walk.layout_ == Layout::kShortRows ? walk.problem_.length * width : 0),
+          packed(Reduction::kOrdered ? 0 : 4 * walk.segment_values(width)) {}
+    int64_t width;
+    Buffer<Value> values;         // the stack of segments
+    Buffer<Source> rows;          // rows that are not neighbours in the input
+    Buffer<Source> block;         // short rows, transposed
+    Buffer<std::int64_t> packed;  // lanes of an order-free reduction
+  };
+
+  Tile locate(int64_t t) const {
+    const int64_t first = t % tiles_per_row_ * width_;
+    Tile tile{first * inner_.stride, first * inner_.place, std::min(width_, inner_.size - first)};
+    int64_t row = t / tiles_per_row_;
     for (int a = problem_.kept.count - 2; a >= 0; a--) {
       const Axis& axis = problem_.kept[a];
-      at.offset += row % axis.size * axis.stride;
-      at.place += row % axis.size * axis.place;
+      tile.offset += row % axis.size * axis.stride;
+      tile.place += row % axis.size * axis.place;
       row /= axis.size;
     }
-    return at;
+    return tile;
   }
 
-  // The leaf's value goes to leaf_values[leaf][output].
-  void walk_leaf(int64_t tile, int64_t leaf, Value* lanes, Value* leaf_values) const {
-    const Tile at = locate(tile);
-    std::fill_n(lanes, order_.lanes * at.width, Reduction::identity());
-    const Taker<Reduction, Element> take{call_};
-    const bool single = problem_.reduced.count == 0;
-    const Axis inner = single ? Axis{1, 0, 0} : problem_.reduced.innermost();
-    for_each_run(problem_.reduced, leaf * order_.leaf_elements, order_.leaf_length(leaf, problem_.length), order_.lanes,
-                 [&](int64_t offset, int64_t place, int64_t lane, int64_t count) {
-                   if (at.width == 1) {
-                     take(lanes + lane, count, at.offset + offset, inner.stride, place, inner.place);
-                     return;
-                   }
-                   for (int64_t i = 0; i < count; i++) {
-                     take(lanes + (lane + i) * at.width, at.width, at.offset + offset + i * inner.stride, inner_.stride,
-                          place + i * inner.place, 0);
-                   }
-                 });
-    fold<Reduction>(lanes, order_.lanes, at.width);
-    std::copy_n(lanes, at.width, leaf_values + leaf * at.width);
+  // ---- reading
+
+  const Source* input() const {
+    if constexpr (kConverted)
+      return nullptr;
+    else
+      return static_cast<const Source*>(call_.input);
   }
 
-  void finish(int64_t tile, Value* leaf_values) const {
-    const Tile at = locate(tile);
-    std::fill_n(leaf_values + order_.num_leaves * at.width, (padded_leaves() - order_.num_leaves) * at.width,
+  Reader reader_of(const Tile& tile, const Scratch& scratch) const {
+    if (layout_ == Layout::kRows) {
+      return {input(), tile.offset, 1, step_.stride, 0, !kConverted && reduced_.count == 1 && step_.stride == 1};
+    }
+    if (layout_ == Layout::kColumns) {
+      const bool neighbours = inner_.stride == 1 || tile.width == 1;
+      return {input(),
+              tile.offset,
+              tile.width,
+              step_.stride,
+              inner_.stride,
+              !kConverted && neighbours && reduced_.count <= 1 && (segment_lanes_ == 1 || step_.stride == tile.width)};
+    }
+    Source* block = scratch.block.get();
+    if (!kConverted && reduced_.count == 1 && step_.stride == 1) {
+      transpose(block, input() + tile.offset, inner_.stride, tile.width, problem_.length);
+    } else {
+      copy_positions(block, 0, problem_.length, {input(), tile.offset, tile.width, step_.stride, inner_.stride, false});
+    }
+    return {block, 0, tile.width, tile.width, 1, true};
+  }
+
+  // `count` positions of the reader's outputs, as neighbours: in the input, or copied to `buffer`.
+  const Source* read(const Reader& reader, int64_t position, int64_t count, Source* buffer) const {
+    if (reader.plain) return reader.base + reader.offset + position * reader.step;
+    copy_positions(buffer, position, count, reader);
+    return buffer;
+  }
+
+  void copy_positions(Source* target, int64_t position, int64_t count, const Reader& reader) const {
+    while (count > 0) {
+      // A run stays in the innermost axis.
+      int64_t offset = reader.offset, rest = position;
+      for (int a = reduced_.count - 1; a >= 0; a--) {
+        const Axis& axis = reduced_[a];
+        offset += (a > 0 ? rest % axis.size : rest) * axis.stride;
+        rest /= axis.size;
+      }
+      const int64_t run = reduced_.count > 1 ? std::min(count, step_.size - position % step_.size) : count;
+      copy_run(target, run, offset, reader);
+      target += run * reader.width;
+      position += run;
+      count -= run;
+    }
+  }
+
+  void copy_run(Source* __restrict target, int64_t count, int64_t offset, const Reader& reader) const {
+    if (reader.width == 1) {
+      copy_elements(target, count, offset, reader.step);
+    } else {
+      for (int64_t i = 0; i < count; i++) {
+        copy_elements(target + i * reader.width, reader.width, offset + i * reader.step, reader.output_stride);
+      }
+    }
+  }
+
+  void copy_elements(Source* __restrict target, int64_t count, int64_t offset, int64_t stride) const {
+    if constexpr (kConverted) {
+      dispatch(call_.input_dtype, [&]<class From>() {
+        const From* source = static_cast<const From*>(call_.input) + offset;
+        dispatch(call_.through, [&]<class Through>() {
+          if constexpr (std::is_same_v<Accumulator<Through>, Input>) {
+            for (int64_t i = 0; i < count; i++) target[i] = convert<Input>(convert<Through>(source[i * stride]));
+          }
+        });
+      });
+    } else {
+      const Source* source = input() + offset;
+      if (stride == 1) {
+        std::copy_n(source, count, target);
+      } else {
+        for (int64_t i = 0; i < count; i++) target[i] = source[i * stride];
+      }
+    }
+  }
+
+  // Calls f(rows, row step, done, rounds) for pieces of `rounds` rows of `count` positions, a round of all lanes apart:
+  // one piece if they lie at even steps in the input, else as many as the buffer holds.
+  template <class F>
+  void read_rounds(const Reader& reader, int64_t position, int64_t rounds, int64_t count, const Scratch& scratch,
+                   F f) const {
+    const int64_t pieces = reader.plain ? rounds : kRounds;
+    for (int64_t done = 0; done < rounds; done += pieces) {
+      const int64_t piece = std::min(pieces, rounds - done), from = position + done * order_.lanes;
+      const Source* rows = reader.base + reader.offset + from * reader.step;
+      int64_t row_step = order_.lanes * reader.step;
+      if (!reader.plain) {
+        rows = scratch.rows.get();
+        row_step = count * reader.width;
+        for (int64_t r = 0; r < piece; r++) {
+          copy_positions(scratch.rows.get() + r * row_step, from + r * order_.lanes, count, reader);
+        }
+      }
+      f(rows, row_step, done, piece);
+    }
+  }
+
+  // Of `count` positions from `position` on, `width` elements each.
+  Indices indices_of(int64_t position, int64_t count, int64_t width) const {
+    int64_t place = 0, rest = position;
+    for (int a = reduced_.count - 1; a >= 0; a--) {
+      const Axis& axis = reduced_[a];
+      place += (a > 0 ? rest % axis.size : rest) * axis.place;
+      rest /= axis.size;
+    }
+    if (width == 1) return {place, 1, count, 0, step_.place};
+    if (kMayUseIndex) return {place, count, width, step_.place, 0};
+    return {place, 1, count * width, 0, 0};
+  }
+
+  // ---- taking
+
+  template <class Lane>
+  void take(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t count,
+            bool first, const Scratch& scratch) const {
+    const int64_t round_step = order_.lanes * step_.place;
+    read_rounds(reader, position, rounds, count, scratch,
+                [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
+                  const Indices indices = indices_of(position + done * order_.lanes, count, reader.width);
+                  const bool from_identity = first && done == 0;
+                  run_on<kWide>(call_.isa, [=] {
+                    take_rounds<Lane>(lanes, rows, row_step, piece, from_identity, indices, round_step);
+                  });
+                });
+  }
+
+  // `rounds` whole rounds of a segment's lanes from `position` on, and of its first `rest` lanes one more.
+  template <class Lane>
+  void take_all(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t rest,
+                const Scratch& scratch) const {
+    if (rounds == 0) std::fill_n(lanes, segment_values(reader.width), Lane::identity());
+    take<Lane>(lanes, reader, position, rounds, segment_lanes_, true, scratch);
+    if (rest > 0) take<Lane>(lanes, reader, position + rounds * order_.lanes, 1, rest, false, scratch);
+  }
+
+  void merge(Value* low, const Value* high, int64_t count) const {
+    run_on<kWide>(call_.isa, [=] { merge_values<Reduction>(low, high, count); });
+  }
+  void fold(Value* values, int64_t count, int64_t width) const {
+    if (count > 1) run_on<kWide>(call_.isa, [=] { fold_values<Reduction>(values, count, width); });
+  }
+
+  // ---- leaves: the value of each output goes to values[output]
+
+  void walk_leaf(const Tile& tile, int64_t leaf, const Scratch& scratch, Value* values) const {
+    if (layout_ == Layout::kRows) {
+      for (int64_t j = 0; j < tile.width; j++) {
+        const Tile row{tile.offset + j * inner_.stride, 0, 1};
+        walk_leaf_of(reader_of(row, scratch), leaf, scratch, values + j);
+      }
+    } else {
+      walk_leaf_of(reader_of(tile, scratch), leaf, scratch, values);
+    }
+  }
+
+  void walk_leaf_of(const Reader& reader, int64_t leaf, const Scratch& scratch, Value* values) const {
+    const int64_t start = leaf * order_.leaf_elements, length = order_.leaf_length(leaf, problem_.length);
+    if (length == 0) {
+      std::fill_n(values, reader.width, Reduction::identity());
+    } else if constexpr (finds_position<Reduction>) {
+      find_in_leaf(reader, start, length, scratch, values);
+    } else if constexpr (Reduction::kOrdered) {
+      walk_in_order(reader, start, length, scratch, values);
+    } else {
+      walk_in_any_order(reader, start, length, scratch, values);
+    }
+  }
+
+  void walk_in_order(const Reader& reader, int64_t start, int64_t length, const Scratch& scratch, Value* values) const {
+    const int64_t segments = order_.lanes / segment_lanes_, size = segment_values(reader.width);
+    const bool pairs = is_tree() && segments > 1;
+    const int64_t visits = pairs ? segments / 2 : segments;
+    const int bits = log2_of(visits);
+    int64_t depth = 0;
+    for (int64_t visit = 0; visit < visits; visit++) {
+      int64_t segment = 0;
+      for (int b = 0; b < bits; b++) segment |= (visit >> b & 1) << (bits - 1 - b);
+      const int64_t first = segment * segment_lanes_;
+      Value* lanes = scratch.values.get() + depth++ * size;
+      if (pairs) {
+        take_pair(lanes, reader, start + first, length - first, scratch);
+      } else {
+        const int64_t rounds = (length - first) / order_.lanes, left = length - first - rounds * order_.lanes;
+        const bool whole = left >= segment_lanes_;
+        take_all<OrderedLane>(lanes, reader, start + first, rounds + whole, whole ? 0 : left, scratch);
+      }
+      for (int64_t done = visit; done & 1; done >>= 1, depth--) {
+        Value* low = scratch.values.get() + (depth - 2) * size;
+        merge(low, low + size, size);
+      }
+    }
+    fold(scratch.values.get(), segment_lanes_, reader.width);
+    std::copy_n(scratch.values.get(), reader.width, values);
+  }
+
+  // Two segments of a tree, half the lanes apart, folded. `left`: elements from the first one on.
+  void take_pair(Value* lanes, const Reader& reader, int64_t position, int64_t left, const Scratch& scratch) const {
+    const int64_t apart = order_.lanes / 2;
+    const int64_t low = std::min(segment_lanes_, left), high = std::clamp<int64_t>(left - apart, 0, segment_lanes_);
+    if (high < segment_lanes_) {
+      take_all<OrderedLane>(lanes, reader, position, low == segment_lanes_, low == segment_lanes_ ? 0 : low, scratch);
+    }
+    if (high > 0) {
+      const Source* first = read(reader, position, high, scratch.rows.get());
+      const Source* second = read(reader, position + apart, high, scratch.rows.get() + high * reader.width);
+      const Indices indices = indices_of(position, high, reader.width);
+      const int64_t step = apart * step_.place;
+      run_on<kWide>(call_.isa, [=] { take_pairs<OrderedLane>(lanes, first, second, indices, step); });
+    }
+  }
+
+  void walk_in_any_order(const Reader& reader, int64_t start, int64_t length, const Scratch& scratch,
+                         Value* values) const {
+    using Packed = typename General::Value;
+    static_assert(sizeof(Packed) <= 4 * sizeof(int64_t));
+    const int64_t size = segment_values(reader.width), rounds = length / order_.lanes;
+    const int64_t rest = length - rounds * order_.lanes;
+    Value* wide = scratch.values.get();
+    if constexpr (std::is_same_v<Packed, Value>) {
+      take_all<General>(wide, reader, start, rounds, rest, scratch);
+    } else {
+      Packed* lanes = reinterpret_cast<Packed*>(scratch.packed.get());
+      for (int64_t r = 0; r < rounds;) {
+        const int64_t chunk = std::min(rounds - r, General::kMaxRounds - 1);
+        const bool last = r + chunk == rounds;
+        take_all<General>(lanes, reader, start + r * order_.lanes, chunk, last ? rest : 0, scratch);
+        const bool first = r == 0;
+        run_on<kWide>(call_.isa, [=] {
+          for (int64_t i = 0; i < size; i++) {
+            const Value value = General::widen(lanes[i]);
+            wide[i] = first ? value : Reduction::merge(wide[i], value);
+          }
+        });
+        r += chunk;
+      }
+    }
+    fold(wide, segment_lanes_, reader.width);
+    std::copy_n(wide, reader.width, values);
+  }
+
+  void find_in_leaf(const Reader& reader, int64_t start, int64_t length, const Scratch& scratch, Value* values) const {
+    using Lane = KeyLane<Reduction, Source>;
+    using Narrow = typename Lane::Key;
+    using Key = decltype(Value::key);
+    const int64_t width = reader.width, size = segment_values(width), lanes = order_.lanes;
+    const int64_t rounds = length / lanes, rest = length - rounds * lanes;
+    Key* keys = reinterpret_cast<Key*>(scratch.packed.get());
+    Key* positions = keys + size;
+    Narrow* narrow = reinterpret_cast<Narrow*>(positions + size);
+    Narrow* met = narrow + size;
+    for (int64_t r = 0; r < rounds;) {
+      const int64_t chunk = std::min(rounds - r, Lane::kMaxRounds - 1);
+      find_in_rounds<Lane>(narrow, met, reader, start + r * lanes, chunk, r + chunk == rounds ? rest : 0, scratch);
+      const bool first = r == 0;
+      run_on<kWide>(call_.isa, [=] {
+        if (width == 1) {
+          keep_keys(keys, positions, narrow, met, size, {r, lanes, 0, 1}, first);
+        } else {
+          for (int64_t lane = 0; lane < size / width; lane++) {
+            const int64_t at = lane * width;
+            keep_keys(keys + at, positions + at, narrow + at, met + at, width, {r, lanes, lane, 0}, first);
+          }
+        }
+      });
+      r += chunk;
+    }
+    run_on<kWide>(call_.isa, [=] { fold_keys(keys, positions, size / width, width); });
+    for (int64_t j = 0; j < width; j++) values[j] = {keys[j], start + positions[j]};
+  }
+
+  template <class Lane>
+  void find_in_rounds(typename Lane::Key* keys, typename Lane::Key* met, const Reader& reader, int64_t position,
+                      int64_t rounds, int64_t rest, const Scratch& scratch) const {
+    const auto find = [&](int64_t first_round, int64_t num_rounds, int64_t count) {
+      read_rounds(reader, position + first_round * order_.lanes, num_rounds, count, scratch,
+                  [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
+                    const int64_t size = count * reader.width, round = first_round + done;
+                    run_on<kWide>(call_.isa,
+                                  [=] { take_key_rounds<Lane>(keys, met, rows, row_step, piece, size, round); });
+                  });
+    };
+    find(0, rounds, segment_lanes_);
+    if (rest > 0) find(rounds, 1, rest);
+  }
+
+  // ---- the result
+
+  void finish(const Tile& tile, Value* leaf_values) const {
+    std::fill_n(leaf_values + order_.num_leaves * tile.width, (padded_leaves() - order_.num_leaves) * tile.width,
                 Reduction::identity());
-    fold<Reduction>(leaf_values, padded_leaves(), at.width);
+    fold(leaf_values, padded_leaves(), tile.width);
     for_each_output<Reduction, Value>(call_.outputs, [&]<int kIndex, class Out>(void* data) {
-      Out* output = static_cast<Out*>(data) + at.place;
-      for (int64_t j = 0; j < at.width; j++) {
+      Out* output = static_cast<Out*>(data) + tile.place;
+      for (int64_t j = 0; j < tile.width; j++) {
         output[j * inner_.place] = to_element<Out>(gpureduce::finish<Reduction, kIndex>(leaf_values[j], call_.finish));
       }
     });
@@ -207,9 +536,11 @@ class Walk {
 
   const Call& call_;
   const Problem& problem_;
-  const Order order_;
-  Axis inner_{1, 0, 1};
-  int64_t width_ = 1, tiles_per_row_ = 1, num_tiles_ = 1;
+  AxisList reduced_;
+  Order order_;
+  Axis inner_{1, 0, 1}, step_{1, 0, 0};
+  Layout layout_ = Layout::kRows;
+  int64_t width_ = 1, segment_lanes_ = 1, tiles_per_row_ = 1, num_tiles_ = 1;
 };
 
 }  // namespace gpureduce::cpu

@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <ATen/ops/empty.h>
 
 #include "cpu/run.h"
@@ -10,6 +11,16 @@ namespace {
 
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   at::parallel_for(0, count, grain, body);
+}
+
+// The widest set that the processor has and torch itself uses: ATEN_CPU_CAPABILITY limits both.
+cpu::Isa choose_isa() {
+  static const cpu::Isa isa = [] {
+    const std::string capability = at::get_cpu_capability();
+    if (capability == "AVX512") return cpu::detect_isa();
+    return capability == "AVX2" ? std::min(cpu::Isa::kAvx2, cpu::detect_isa()) : cpu::Isa::kBaseline;
+  }();
+  return isa;
 }
 
 struct CpuBackend {
@@ -29,7 +40,9 @@ struct CpuBackend {
                          .through = choice.through,
                          .outputs = outputs_of<Op>(results, request),
                          .finish = finish_of<Op>(problem, request),
-                         .parallel_for = parallel_for};
+                         .parallel_for = parallel_for,
+                         .num_threads = at::get_num_threads(),
+                         .isa = choose_isa()};
     dispatch_group<Op>(choice.group, [&]<DTypeGroup Group>() { cpu::run<Op::template Reduction, Group>(call); });
     return results;
   }

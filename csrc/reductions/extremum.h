@@ -56,12 +56,14 @@ constexpr T winner(T a, T b) {
       return result;
     }
 #endif
-    // Without a branch, on the bits: equal values differ in the sign of a zero at most.
+    // Each of the two selections is one instruction that answers its last operand when a and b are equal or one is NaN.
+    // What both agree on is the winner, and of two zeros the right one. All bits set are a NaN.
     using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-    const Bits of_a = std::bit_cast<Bits>(a), of_b = std::bit_cast<Bits>(b);
-    const Bits beyond = is_beyond<kExtreme>(a, b) || is_nan(a) ? of_a : of_b;
-    const Bits equal = kExtreme == Extreme::kLargest ? of_a & of_b : of_a | of_b;
-    return std::bit_cast<T>(a == b ? equal : beyond);
+    const Bits one = std::bit_cast<Bits>(is_beyond<kExtreme>(a, b) ? a : b);
+    const Bits other = std::bit_cast<Bits>(is_beyond<kExtreme>(b, a) ? b : a);
+    const Bits agreed = kExtreme == Extreme::kLargest ? one & other : one | other;
+    const bool either_nan = is_nan(a) | is_nan(b);
+    return std::bit_cast<T>(agreed | -static_cast<Bits>(either_nan));
   } else {
     return is_beyond<kExtreme>(a, b) ? a : b;
   }

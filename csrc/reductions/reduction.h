@@ -86,6 +86,13 @@ constexpr bool is_count() {
   return false;
 }
 
+// Whether a reduction looks for a position: of the greatest key the one with the lowest index.
+template <class Reduction>
+inline constexpr bool finds_position = requires(typename Reduction::Value value) {
+  value.key;
+  value.index;
+};
+
 template <class Reduction>
 concept Focused = requires { typename Reduction::Focus; };
 

@@ -1,0 +1,57 @@
+// Loops compiled once for each instruction set, and the choice between them at run time.
+#pragma once
+
+#include <cstdint>
+
+namespace gpureduce::cpu {
+
+enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
+
+#ifdef __x86_64__
+
+template <class F>
+[[gnu::target("avx2,fma,f16c"), gnu::flatten, gnu::noinline]] void run_on_avx2(F f) {
+  f();
+}
+
+template <class F>
+[[gnu::target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten, gnu::noinline]] void run_on_avx512(
+    F f) {
+  f();
+}
+
+// Calls f() with everything it calls inlined into a function for `isa`. Only that function is compiled for the
+// instruction set: what f() calls, an inline function of a header say, is compiled for the baseline wherever it stands
+// alone, so the linker cannot pick a copy that the processor does not know. `kWide` false leaves AVX-512 out.
+template <bool kWide, class F>
+void run_on(Isa isa, F f) {
+  if constexpr (kWide) {
+    if (isa == Isa::kAvx512) return run_on_avx512(f);
+  }
+  if (isa != Isa::kBaseline) return run_on_avx2(f);
+  f();
+}
+
+// The widest set that the processor has.
+inline Isa detect_isa() {
+  const auto has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (!has_avx2) return Isa::kBaseline;
+  const auto has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return has_avx512 ? Isa::kAvx512 : Isa::kAvx2;
+}
+
+#else
+
+template <bool kWide, class F>
+void run_on(Isa, F f) {
+  f();
+}
+
+inline Isa detect_isa() {
+  return Isa::kBaseline;
+}
+
+#endif
+
+}  // namespace gpureduce::cpu
