@@ -138,35 +138,113 @@ def check_covers_everything(question: Question, e: Explanation) -> None:
     # blocks covers all.
     assert 1 <= e.grid <= question.card.max_blocks
     assert e.grid == min(plan["num_items"], question.card.max_blocks)
-    assert plan["splits"] * plan["leaves_per_split"] >= e.leaves
+    leaves, lanes = plan["walked_leaves"], plan["walked_lanes"]
+    joined = plan["rows_of_unit"]
+    last = ceil_div(e.length, joined) - (leaves - 1) * plan["walked_leaf_elements"]
+    assert 0 <= last <= plan["walked_leaf_elements"] * 3 // 2 and last < 2**30
+    assert plan["splits"] * plan["leaves_per_split"] >= leaves
+    if e.order != "any":
+        assert (lanes * joined, leaves) == (e.lanes, e.leaves)
+        assert plan["walked_leaf_elements"] * joined == e.leaf_elements
+    CHECKS[e.family](e, plan, e.dtype.itemsize)
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+Numbers = dict[str, Any]
+
+
+def check_tiny_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    rows_of_vector = 16 // item_bytes // e.length
+    assert rows_of_vector > 1 and 16 % (e.length * item_bytes) == 0
+    assert e.num_outputs % rows_of_vector == 0, "only whole vectors"
+    assert plan["num_items"] * e.block * 4 * rows_of_vector >= e.num_outputs
+
+
+def check_short_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    rows_of_warp = 32 // plan["threads_per_row"] * 4
+    assert plan["num_items"] * (e.block // 32) * rows_of_warp >= e.num_outputs
+    held = plan["threads_per_row"] * plan["vectors_per_thread"] * 16
+    assert held >= e.length * item_bytes and e.leaves == 1
+    assert plan["aligned"] and e.length * item_bytes % 16 == 0
+
+
+def check_staged_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    assert plan["num_items"] * plan["rows_per_tile"] >= e.num_outputs
+    assert plan["threads_per_row"] * plan["lanes_per_thread"] >= e.lanes
+    assert plan["lanes_per_thread"] in (2, 4, 8, 16) and plan["threads_per_row"] <= 32
+    span = ((plan["rows_per_tile"] - 1) * plan["row_stride"] + e.length) * item_bytes
+    assert span + 2 * 15 <= ceil_div(e.shared_bytes, 16) * 16, "the rows and what their vectors add"
+
+
+def check_rows_warp(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    rows_at_once = 1 if e.op == "norm" else 2
+    rows = plan["num_items"] * (e.block // 32) * (32 // plan["threads_per_row"]) * rows_at_once
+    assert rows >= e.num_outputs and e.leaves == 1
+    assert plan["threads_per_row"] * 16 // item_bytes >= e.lanes
+
+
+def check_rows_leaf(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    assert e.leaves == 1 and plan["num_items"] * 2 >= e.num_outputs
+    if e.order != "any":
+        assert e.block * 16 // item_bytes == e.lanes, "a thread for each 16 bytes of lanes"
+
+
+def check_rows_block(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    assert plan["num_items"] == e.num_outputs * plan["splits"]
     assert (plan["splits"] - 1) * plan["leaves_per_split"] < e.leaves, "a split without leaves"
-    last = e.length - (e.leaves - 1) * e.leaf_elements
-    assert 0 <= last <= e.leaf_elements * 3 // 2 and last < 2**31
-    if e.family == "rows_block":
-        assert plan["num_items"] == e.num_outputs * plan["splits"]
-        if e.order != "any":
-            assert e.block * 16 // item_bytes == e.lanes, "a thread for each 16 bytes of lanes"
-    elif e.family == "rows_warp":
-        warps = plan["num_items"] * e.block // 32
-        rows_of_warp = 32 // plan["threads_per_row"] * (4 if plan["one_round"] else 1)
-        assert warps * rows_of_warp >= e.num_outputs
-        assert e.leaves == 1
-        assert plan["threads_per_row"] * 16 // item_bytes >= e.lanes
-    elif e.family == "thin":
-        assert plan["num_units"] * plan["vector"] == e.num_outputs
-        assert plan["num_items"] * e.block * 4 >= plan["num_units"]
-        assert e.length <= 4
-    else:
-        joined = plan["rows_of_unit"]
-        assert plan["num_units"] * plan["vector"] == e.num_outputs * joined
-        assert e.length % joined == 0 and e.leaf_elements % joined == 0
-        assert joined == 1 or (plan["num_tiles"] == 1 and plan["lane_splits"] == 1)
-        assert plan["num_tiles"] * plan["units"] >= plan["num_units"]
-        assert plan["num_items"] == plan["num_tiles"] * plan["splits"] * plan["lane_splits"]
-        lanes = plan["lanes_per_thread"] * plan["lanes"] * plan["lane_splits"]
-        assert lanes * joined == e.lanes
-        assert e.block >= plan["units"] * plan["lanes"]
-        assert plan["lane_splits"] == 1 or plan["splits"] == e.leaves
+    if e.order != "any":
+        assert max(e.block, 32) * 16 // item_bytes >= e.lanes, "a thread for each 16 bytes of lanes"
+
+
+def check_thin(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    assert plan["num_tiles"] * plan["vector"] == e.num_outputs and e.length <= 16
+    assert plan["num_items"] * e.block * 4 >= plan["num_tiles"]
+
+
+def check_columns(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    joined = plan["rows_of_unit"]
+    assert plan["splits"] & (plan["splits"] - 1) == 0
+    shares = min(plan["splits"], plan["walked_leaves"]) * plan["lane_splits"]
+    assert plan["num_items"] == plan["num_tiles"] * shares
+    assert plan["lane_splits"] == 1 or plan["leaves_per_split"] == 1
+    assert plan["tile_outputs"] <= plan["units"] * plan["vector"]
+    assert plan["num_tiles"] * plan["tile_outputs"] >= e.num_outputs * joined
+    assert joined == 1 or plan["num_tiles"] == 1
+    lanes = plan["lanes_per_thread"] * plan["lanes"] * plan["lane_splits"]
+    assert lanes == plan["walked_lanes"] or e.order == "any"
+    assert e.block >= plan["units"] * plan["lanes"]
+    if not plan["aligned"] and joined == 1:
+        # A thread's slots are the same outputs in all rows it takes.
+        vector, stride = plan["vector"], plan["row_stride"]
+        assert (plan["tile_outputs"] + vector) == plan["units"] * vector
+        step = plan["lanes"] * plan["lane_splits"]
+        assert plan["lanes_per_thread"] == 1 or step * stride % vector == 0
+        assert e.length <= plan["walked_lanes"] or plan["walked_lanes"] * stride % vector == 0
+
+
+def check_tiles(e: Explanation, plan: Numbers, item_bytes: int) -> None:
+    assert plan["num_tiles"] * plan["units"] >= e.num_outputs
+    assert plan["num_items"] == plan["num_tiles"] * plan["splits"] * plan["lane_splits"]
+    assert plan["lanes_per_thread"] * plan["lanes"] * plan["lane_splits"] == plan["walked_lanes"]
+    assert e.block >= plan["units"] * plan["lanes"]
+    assert plan["lane_splits"] == 1 or plan["splits"] == plan["walked_leaves"]
+
+
+CHECKS = {
+    "tiny_rows": check_tiny_rows,
+    "short_rows": check_short_rows,
+    "staged_rows": check_staged_rows,
+    "rows_warp": check_rows_warp,
+    "rows_leaf": check_rows_leaf,
+    "rows_block": check_rows_block,
+    "segments": check_rows_block,
+    "thin": check_thin,
+    "columns": check_columns,
+    "tiles": check_tiles,
+}
 
 
 def check_keeps_limits(card: Card, e: Explanation) -> None:
@@ -174,17 +252,17 @@ def check_keeps_limits(card: Card, e: Explanation) -> None:
         return
     plan = e.plan
     assert e.supported
-    assert e.block % 32 == 0 and 32 <= e.block <= 256
+    assert e.block % 32 == 0 and 32 <= e.block <= (288 if e.family == "columns" else 256)
     least = min(known.max_shared_bytes for known in CARDS.values())
     assert e.shared_bytes <= least, "so that the same plan serves every card"
     assert plan["num_counters"] * 4 <= 32 * 1024, "the counters of a stream"
-    assert e.leaves <= 512 + 256, "a warp folds the leaves of a row"
-    shares = plan["splits"] * plan["lane_splits"] > 1
+    assert plan["walked_leaves"] <= 512 + 256, "a warp folds the leaves of a row"
+    shares = min(plan["splits"], plan["walked_leaves"]) * plan["lane_splits"] > 1
     if plan["cluster"]:
         assert card.compute_capability >= (9, 0)
-        assert shares and 2 <= e.cluster <= 16 and plan["leaves_per_split"] == 1
+        assert shares and 2 <= e.cluster <= 16
         assert e.grid == plan["num_items"], "the blocks of a cluster are there together"
-        assert plan["num_counters"] == 0
+        assert e.grid % e.cluster == 0 and plan["num_counters"] == 0
     else:
         assert e.cluster == 1
         assert (plan["num_counters"] > 0) == shares
@@ -203,7 +281,7 @@ def test_plans_cover_all_work_and_keep_all_limits() -> None:
             check_keeps_limits(question.card, e)
         except AssertionError as error:
             raise AssertionError(f"{question}: {e!r} {e.plan}") from error
-    assert families == {"nothing", "rows_warp", "rows_block", "thin", "tiles"}
+    assert families == {"nothing", *CHECKS}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.op}-{kind.dtype}")
@@ -258,19 +336,35 @@ def test_vectors_only_where_every_address_is_aligned() -> None:
     assert wide.load_bytes == 16 and wide.plan["rows_of_unit"] == 1
     # Four rows of 63 are 63 vectors.
     assert odd.load_bytes == 16 and odd.plan["rows_of_unit"] == 4
-    assert columns(64, offset=1).load_bytes == columns(64, pitch=65).load_bytes == 4
+    # Shifted rows are read in vectors all the same, each in its own frame.
+    assert wide.plan["aligned"] and odd.plan["aligned"]
+    for shifted in (columns(64, offset=1), columns(64, pitch=65)):
+        assert shifted.load_bytes == 16 and not shifted.plan["aligned"]
 
 
 def test_families() -> None:
-    rows = Question((1000, 100), (100, 1), (1,)).ask()
-    block = Question((100000,), (1,), (0,)).ask()
-    columns = Question((1000, 100), (100, 1), (0,)).ask()
-    stepped = Question((1000, 50), (100, 2), (1,)).ask()
-    converted = Question((100000,), (1,), (0,), kind=CONVERTED).ask()
-    assert rows.family == "rows_warp"
-    assert block.family == "rows_block"
-    assert columns.family == stepped.family == converted.family == "tiles"
-    assert stepped.plan["lanes_first"] and not columns.plan["lanes_first"]
+    def family(sizes: tuple[int, ...], reduced: tuple[int, ...], **other: Any) -> str:
+        strides = other.pop("strides", contiguous(*sizes))
+        return Question(sizes, strides, reduced, **other).ask().family
+
+    assert family((1000, 2), (1,)) == "tiny_rows"
+    assert family((1000, 100), (1,)) == "short_rows"
+    assert family((1000, 99), (1,)) == "staged_rows"
+    assert family((10, 99), (1,)) == family((1000, 500), (1,)) == "rows_warp"
+    assert family((1000, 2000), (1,)) == "rows_leaf"
+    assert family((100000,), (0,)) == "rows_block"
+    assert family((8, 16, 64, 64), (0, 2, 3)) == family((8, 16, 49, 11), (0, 2, 3)) == "segments"
+    assert family((3, 1000), (0,)) == family((16, 1000), (0,)) == "thin"
+    assert family((1000, 100), (0,)) == family((1000, 99), (0,)) == "columns"
+    assert family((1000, 3), (0,)) == family((4, 1000, 60), (1,)) == "columns"
+    assert family((1000, 50), (1,), strides=(100, 2)) == "tiles"
+    assert family((100000,), (0,), kind=CONVERTED) == "tiles"
+
+
+def test_rarer_types_have_fewer_kernels() -> None:
+    double = Kind("sum", torch.float64)
+    assert Question((1000, 1), (1, 1), (1,), kind=double).ask().family == "thin"
+    assert Question((8, 16, 49, 11), contiguous(8, 16, 49, 11), (0, 2, 3), kind=double).ask().family == "tiles"
 
 
 @pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)

@@ -206,7 +206,7 @@ def explain(
         launches=int(found["family"] != "nothing"),
         grid=plan["num_blocks"],
         block=plan["threads"],
-        cluster=plan["splits"] if plan["cluster"] else 1,
+        cluster=plan["cluster"] or 1,
         load_bytes=found["load_bytes"],
         shared_bytes=plan["shared_bytes"],
         scratch_bytes=scratch,

@@ -230,8 +230,11 @@ void set_columns_tile(const Problem& problem, const KernelTraits& traits, const 
   } else {
     // Any order will do: a thread takes rows one after the other, and blocks share them as evenly as they can.
     plan.lanes = static_cast<int>(std::min(next_power_of_two(rows), most_lanes));
-    const int64_t most = std::clamp<int64_t>(ceil_div(rows, plan.lanes * policy::kMinFreeRounds), 1, 512);
-    const int64_t leaves = std::clamp<int64_t>(blocks / std::max<int64_t>(1, plan.num_tiles), 1, most);
+    // The kernel counts the rows of a leaf in 32 bits, with room for a few rounds more.
+    constexpr int64_t kMaxLeafRows = int64_t{1} << 28;
+    const int64_t least = std::max<int64_t>(1, ceil_div(rows, kMaxLeafRows));
+    const int64_t most = std::clamp<int64_t>(ceil_div(rows, plan.lanes * policy::kMinFreeRounds), least, 512);
+    const int64_t leaves = std::clamp<int64_t>(blocks / std::max<int64_t>(1, plan.num_tiles), least, most);
     plan.order.lanes = plan.lanes;
     plan.order.leaf_elements = ceil_div(ceil_div(rows, leaves), plan.vector) * plan.vector;
     plan.order.num_leaves = std::max<int64_t>(1, ceil_div(rows, plan.order.leaf_elements));
@@ -339,7 +342,7 @@ void split_tiles(const KernelTraits& traits, int64_t leaves, int64_t wanted_bloc
 
   // A thread folds its lanes on a stack that is as deep as the fold has levels above one batch; the block's threads
   // fold after that, and the last block folds the partial results on such a stack again.
-  const int batch = plan.one_at_a_time ? 1 : plan.one_round ? kLanesOfOneRound : kLanesOfTiles;
+  const int batch = plan.one_at_a_time ? 1 : kLanesOfTiles;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
   const int64_t entries = plan.lane_splits * next_power_of_two(leaves);
   int64_t used = 0;
@@ -356,8 +359,7 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
   // A walk along more than two axes, or around a very long one, cannot step from element to element.
   const bool steps =
       problem.reduced.count < 2 || (problem.reduced.count == 2 && problem.reduced[1].size < int64_t{1} << 30);
-  plan.one_round = problem.length <= plan.order.lanes;
-  plan.one_at_a_time = !traits.reads_rows || !(steps || plan.one_round);
+  plan.one_at_a_time = !traits.reads_rows || !steps;
   const int64_t lanes = plan.order.lanes, leaves = plan.order.num_leaves, outputs = problem.num_outputs;
   const int64_t all_bytes = outputs * problem.length * problem.element_bytes;
   const int64_t wanted_blocks =

@@ -27,8 +27,7 @@ constexpr int thin_rows(int64_t length, bool all_kernels) {
   if (!all_kernels) return kThinLength;
   return length <= 2 ? 2 : length <= 4 ? 4 : kThinLength;
 }
-// Lanes that a thread of the tiles kernel loads side by side: where a lane takes one element, and at least otherwise.
-inline constexpr int kLanesOfOneRound = 8;
+// Lanes that a thread of the tiles kernel loads side by side, at least.
 inline constexpr int kLanesOfTiles = 2;
 // Axes, kept and reduced each, that kernels which read vectors take; and the tiles kernel.
 inline constexpr int kMaxVectorAxes = 4;
@@ -113,7 +112,6 @@ struct Plan {
   int units = 1;
   int lanes = 1;
   int rounds_at_once = 4;    // columns: 1, 2 or 4 elements of a lane are loaded side by side
-  bool one_round = false;    // tiles: every lane takes one element at most
   bool lanes_first = false;  // tiles: neighbouring threads are neighbouring lanes (and not neighbouring units)
   bool one_at_a_time = false;  // tiles: converted elements, and positions that take a division each
   bool is_small = false;       // columns: fewer blocks than multiprocessors

@@ -63,7 +63,7 @@ cudaError_t launch_rows(const Call& call) {
                            .finish = call.finish,
                            .counters = call.workspace.counters,
                            .partials = call.workspace.partials};
-  constexpr bool kAll = has_all_kernels<Element>;
+  constexpr bool kAll = has_all_kernels<Reduction, Element>;
   const auto launch_of = [&](auto kernel) { return launch_kernel(kernel, rows, plan, call.stream); };
   switch (plan.family) {
     case Family::kTinyRows:
@@ -156,7 +156,7 @@ cudaError_t launch_columns(const Call& call) {
                                    .kept = {matrices, plan.num_tiles / std::max<int64_t>(1, plan.tiles_per_row)},
                                    .end = call.input_end};
   if (plan.family == Family::kThin) {
-    if constexpr (has_all_kernels<Element>) {
+    if constexpr (has_all_kernels<Reduction, Element>) {
       const int rows = thin_rows(call.problem.length, true);
       if (rows < kThinLength) {
         return launch_kernel(rows == 2 ? thin_kernel<Reduction, Element, 2> : thin_kernel<Reduction, Element, 4>,
@@ -166,7 +166,7 @@ cudaError_t launch_columns(const Call& call) {
     return launch_kernel(thin_kernel<Reduction, Element, kThinLength>, arguments, plan, call.stream);
   }
   if constexpr (Reduction::kOrdered) {
-    if constexpr (has_all_kernels<Element>) {
+    if constexpr (has_all_kernels<Reduction, Element>) {
       if (plan.rounds_at_once <= 2) {
         return launch_kernel(plan.rounds_at_once == 1 ? columns_kernel<Reduction, Element, kLanesOfFewRounds, 1>
                                                       : columns_kernel<Reduction, Element, kLanesOfFewRounds, 2>,
@@ -212,9 +212,7 @@ cudaError_t launch_tiles(const Call& call) {
   if constexpr (!is_converted<Element>) {
     // Sixteen loads in flight, or eight of wide values.
     constexpr int kLanes = sizeof(typename Reduction::Value) >= 16 ? kLanesOfTiles : 2 * kLanesOfTiles;
-    return launch_kernel(plan.one_round ? tiles_kernel<Reduction, Element, kLanesOfOneRound, 1>
-                                        : tiles_kernel<Reduction, Element, kLanes, 4>,
-                         arguments, plan, call.stream);
+    return launch_kernel(tiles_kernel<Reduction, Element, kLanes, 4>, arguments, plan, call.stream);
   }
   return cudaErrorInvalidValue;  // not planned: converted elements come one at a time
 }

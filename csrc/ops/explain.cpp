@@ -150,15 +150,20 @@ uint64_t address_of(const at::Tensor& self) {
   return static_cast<uint64_t>(self.storage_offset() * self.element_size());
 }
 
-JsonObject describe(const Plan& plan) {
+// What the kernel walks may be more, or less, than the order that it stands for: rows that are joined count as one, and
+// where the order does not bind a kernel chooses its own.
+JsonObject describe(const Plan& plan, const Order& order) {
   return JsonObject()
       .add("num_items", plan.num_items)
       .add("num_blocks", plan.num_blocks)
       .add("threads", plan.threads)
       .add("shared_bytes", plan.shared_bytes)
-      .add("order_lanes", plan.order.lanes)
-      .add("leaf_elements", plan.order.leaf_elements)
-      .add("num_leaves", plan.order.num_leaves)
+      .add("order_lanes", order.lanes)
+      .add("leaf_elements", order.leaf_elements)
+      .add("num_leaves", order.num_leaves)
+      .add("walked_lanes", plan.order.lanes)
+      .add("walked_leaf_elements", plan.order.leaf_elements)
+      .add("walked_leaves", plan.order.num_leaves)
       .add("splits", plan.splits)
       .add("leaves_per_split", plan.leaves_per_split)
       .add("lane_splits", plan.lane_splits)
@@ -172,7 +177,6 @@ JsonObject describe(const Plan& plan) {
       .add("segment_elements", plan.segment_elements)
       .add("aligned", plan.aligned)
       .add("rounds_at_once", plan.rounds_at_once)
-      .add("one_round", plan.one_round)
       .add("vector", plan.vector)
       .add("units", plan.units)
       .add("lanes", plan.lanes)
@@ -213,7 +217,7 @@ struct ExplainBackend {
                       .add("reduced", problem.reduced)
                       .add("load_bytes", by_outputs ? plan.vector * problem.element_bytes : kRowsLoadBytes)
                       .add("bytes_read", bytes_to_read(self))
-                      .add("plan", describe(plan))
+                      .add("plan", describe(plan, make_order(problem.length, problem.element_bytes, traits.wide_lane)))
                       .text();
     return {};
   }
@@ -231,7 +235,7 @@ void call_op(const at::Tensor& self, at::OptionalIntArrayRef dim, std::optional<
   TORCH_CHECK_VALUE(takes_dtype || !dtype.has_value(), kName, "dtype: ", Op::kName, "() has no dtype=, got ", *dtype);
   const auto one_dim = [&]() -> std::optional<int64_t> {
     if (!dim.has_value() || dim->empty()) return std::nullopt;
-    TORCH_CHECK_VALUE(dim->size() == 1, kName, "dim: ", Op::kName, "() takes one dim, got ", *dim);
+    TORCH_CHECK(dim->size() == 1, kName, "dim: ", Op::kName, "() takes one dim, got ", *dim);
     return dim->front();
   };
   if constexpr (signature == Signature::kDims) {

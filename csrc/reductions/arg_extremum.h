@@ -91,7 +91,9 @@ struct ArgExtremum {
 };
 
 template <class Element>
-struct Argmax : ArgExtremum<Element, Extreme::kLargest> {};
+struct Argmax : ArgExtremum<Element, Extreme::kLargest> {
+  static constexpr bool kCommon = true;
+};
 template <class Element>
 struct Argmin : ArgExtremum<Element, Extreme::kSmallest> {};
 

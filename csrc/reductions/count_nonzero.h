@@ -34,6 +34,7 @@ struct CountNonzero {
   static constexpr bool kConverts = false;
   static constexpr bool kOrdered = false;
   static constexpr bool kCounts = true;
+  static constexpr bool kCommon = true;
   using Value = int64_t;
   using Input = Comparable<Element>;
   using ReadAs = typename SameZeros<Element>::type;

@@ -85,7 +85,9 @@ struct Extremum {
 };
 
 template <class Element>
-struct Amax : Extremum<Element, Extreme::kLargest> {};
+struct Amax : Extremum<Element, Extreme::kLargest> {
+  static constexpr bool kCommon = true;
+};
 template <class Element>
 struct Amin : Extremum<Element, Extreme::kSmallest> {};
 

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "core/plan.h"
-#include "reductions/reduction.h"
+#include "reductions/count_nonzero.h"
 
 namespace gpureduce {
 
@@ -18,12 +18,14 @@ inline constexpr int kTileVector = static_cast<int>(
 template <class Reduction, class Acc>
 inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 
-// The types that most tensors are of have kernels for every case that gains by one. The others do with the general ones,
-// which give the same bits: each kernel is compiled for each reduction and type, and the build is to stay short.
-template <class Element>
+// What most calls are of, by reduction and by element type, has kernels for every case that gains by one. The others do
+// with the general ones, which give the same bits: each kernel is compiled for each reduction and type, and the build is
+// to stay short.
+template <class Reduction, class Element>
 inline constexpr bool has_all_kernels =
-    std::is_same_v<Element, float> || std::is_same_v<Element, Half> || std::is_same_v<Element, BFloat16> ||
-    std::is_same_v<Element, int8_t> || std::is_same_v<Element, uint8_t> || std::is_same_v<Element, Bool>;
+    is_common<Reduction>() && (std::is_same_v<Element, float> || std::is_same_v<Element, Half> ||
+                               std::is_same_v<Element, BFloat16> || std::is_same_v<Element, int8_t> ||
+                               std::is_same_v<Reduction, CountNonzero<Bool>>);
 
 // Of the kernels that serve `dtype`, a member of the group (for Converted: what the elements are converted to).
 template <template <class> class Reduction, DTypeGroup Group>
@@ -38,7 +40,7 @@ constexpr KernelTraits kernel_traits(DType dtype) {
               .tile_vector = kTileVector<R, Read>,
               .ordered = R::kOrdered,
               .wide_lane = has_wide_lanes<R>(),
-              .all_kernels = has_all_kernels<Read>,
+              .all_kernels = has_all_kernels<R, Read>,
               .reads_rows = !is_converted<Element>};
     }
     return {};

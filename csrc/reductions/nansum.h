@@ -19,6 +19,7 @@ template <class Element>
 struct Nansum : Sum<Element> {
   using typename Sum<Element>::Value;
   static constexpr bool kMeaningful = Sum<Element>::kOrdered;
+  static constexpr bool kCommon = false;
 
   static constexpr Value take(Value sum, Value x, int64_t) {
     return Sum<Element>::merge(sum, has_nan(x) ? Value(0) : x);

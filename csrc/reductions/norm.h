@@ -109,6 +109,7 @@ struct SquareSum {
   static constexpr bool kMeaningful = has_norm<Element>;
   static constexpr bool kConverts = true;
   static constexpr bool kOrdered = true;
+  static constexpr bool kCommon = true;
   // The squares of float16 and float8, zero or from 2^-48 to 2^32, are all in range of float32, and so are their sums.
   static constexpr bool kWideLane = !is_small_float<Element> || std::is_same_v<Element, BFloat16>;
   using Value = std::conditional_t<kWideLane, Scaled, Real>;

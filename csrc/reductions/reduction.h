@@ -17,6 +17,7 @@
 //
 //   kIndexed = true     take() is told where the element stands
 //   kWideLane = true    a lane holds more than one word: half as many of them (core/order.h)
+//   kCommon = true      many calls are of it, so that it has all kernels (kernel_traits.h)
 //   kCounts = true      the result is an int64 count, rounded to whatever dtype the output has
 //   ReadAs              another element type whose kernels give the same results on the same bytes, and are used
 //                       instead
@@ -78,6 +79,11 @@ constexpr bool is_indexed() {
 template <class Reduction>
 constexpr bool has_wide_lanes() {
   if constexpr (requires { Reduction::kWideLane; }) return Reduction::kWideLane;
+  return false;
+}
+template <class Reduction>
+constexpr bool is_common() {
+  if constexpr (requires { Reduction::kCommon; }) return Reduction::kCommon;
   return false;
 }
 template <class Reduction>

@@ -11,6 +11,7 @@ struct Sum {
   using ReadAs = std::conditional_t<std::is_same_v<Element, uint64_t>, int64_t, Element>;  // wraps alike
   static constexpr bool kMeaningful = true;
   static constexpr bool kConverts = true;
+  static constexpr bool kCommon = true;
   static constexpr bool kOrdered = !std::is_integral_v<Value>;
 
   static constexpr Value identity() { return Value(0); }
