@@ -33,6 +33,15 @@ CALLS: list[tuple[str, torch.dtype, tuple[int, ...], int, int | None]] = [
     ("sum", bf16, (2, 40009), 1, 1),
     ("argmax", bf16, (2, 40009), 1, 1),
     ("sum", u1, (2, 40009), 3, 1),
+    # Short ones side by side: several to a vector, whole vectors, through shared memory.
+    ("sum", f32, (64, 2), 0, 1),
+    ("amax", bf16, (72, 4), 0, 1),
+    ("sum", f32, (70, 20), 0, 1),
+    ("argmax", bf16, (301, 64), 0, 1),
+    ("sum", bf16, (301, 37), 3, 1),
+    ("argmax", f32, (301, 33), 1, 1),
+    ("sum", f32, (9, 1000), 0, 1),
+    ("sum", bf16, (9, 8192), 0, 1),
     # Everything: one block, and many.
     ("sum", f32, (5,), 0, None),
     ("sum", f32, (100_003,), 1, None),
@@ -46,6 +55,10 @@ CALLS: list[tuple[str, torch.dtype, tuple[int, ...], int, int | None]] = [
     ("sum", f32, (1031, 3), 0, 0),
     ("sum", bf16, (4099, 5), 1, 0),
     ("argmax", f32, (1031, 3), 0, 0),
+    ("sum", f32, (2, 1024), 0, 0),
+    ("sum", bf16, (13, 1024), 0, 0),
+    ("sum", bf16, (600, 1024), 0, 0),
+    ("sum", f32, (4099, 3), 1, 0),
     ("amax", i8, (517, 33), 1, 0),
     ("sum", f32, (67, 257), 1, 0),
     ("sum", f64, (131, 65), 0, 0),
@@ -109,6 +122,16 @@ def test_strided(op: str, cuda: str) -> None:
     assert_right(op, base[::3, :, ::5].expand(3, 33, 3), 1)
     if op in LIST_OPS:
         assert_right(op, base.permute(1, 2, 0), [0, 2])
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16, i8], ids=name)
+@pytest.mark.parametrize("op", ["sum", "amax"])
+def test_segments(op: str, dtype: torch.dtype, cuda: str) -> None:
+    """Rows that are chains of segments: aligned, at odd ends, and from an odd start."""
+    for shape, skipped in (((5, 3, 16, 64), 0), ((5, 3, 49, 11), 0), ((5, 3, 16, 64), 1)):
+        numel = skipped + torch.Size(shape).numel()
+        values = some_numbers(generator(op, name(dtype), shape), (numel,), dtype, -2, 3)
+        assert_right(op, values.to(cuda)[skipped:].view(shape), [0, 2, 3])
 
 
 @pytest.mark.parametrize("dtype", [f32, bf16, i8], ids=name)

@@ -282,6 +282,8 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
   if (problem.length <= 1) return false;
   plan.family = Family::kColumns;
   if (inner.size % plan.vector != 0) join_narrow_rows(problem, plan);
+  // A vector may pass the end of its row, which must not be the end of memory but for the last row.
+  if (plan.rows_of_unit == 1 && plan.row_stride < plan.vector) return false;
   if (plan.rows_of_unit > 1) {
     plan.aligned = address % vector_bytes == 0;
     plan.row_stride *= plan.rows_of_unit;

@@ -99,8 +99,9 @@ class Walk {
   using General = PackedLane<Reduction, Source>;
   static constexpr bool kConverted = is_converted<Element>;
   static constexpr bool kMayUseIndex = is_indexed<Reduction>();
-  // AVX-512 reads no faster from memory. It is compiled where lanes are the native ones of a vector unit.
-  static constexpr bool kWide = !kConverted && std::is_arithmetic_v<Value>;
+  // AVX-512 reads no faster from memory. It is compiled where lanes are the native ones of a vector unit, for what many
+  // calls are of.
+  static constexpr bool kWide = !kConverted && std::is_arithmetic_v<Value> && is_common<Reduction>();
 
   // An ordered reduction's lanes are its values; another's may be packed.
   struct OrderedLane {

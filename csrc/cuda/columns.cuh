@@ -118,7 +118,7 @@ struct ColumnsWalk {
   static __device__ __noinline__ Vector load_last(const Element* row, int slots) {
     alignas(Vector) Element elements[kVector] = {};
 #pragma unroll 1
-    for (int k = 0; k < min(slots, kVector); k++) elements[k] = row[k];
+    for (int k = 0; k < slots; k++) elements[k] = row[k];
     return {*reinterpret_cast<const typename Vector::Word*>(elements)};
   }
 
@@ -291,7 +291,8 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(cons
     me.last_row = Walk::aligned_down(me.elements + (args.length - 1) * args.row_stride);
     const int64_t to_end = static_cast<const Element*>(args.end) - me.last_row;
     const int64_t to_short = args.reduced_length * outputs - (args.length - 1) * row_values - me.first_output;
-    me.last_slots = static_cast<int>(max(int64_t{0}, min(to_end, args.rows_of_unit > 1 ? to_short : to_end)));
+    const int64_t there = min(to_end, args.rows_of_unit > 1 ? to_short : to_end);
+    me.last_slots = static_cast<int>(max(int64_t{0}, min(there, int64_t{kVector})));
     me.is_last_short = me.last_slots < kVector;
     const bool active = y < args.lanes && me.first_output < num_outputs * args.rows_of_unit;
 
