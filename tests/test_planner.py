@@ -364,7 +364,10 @@ def test_families() -> None:
 def test_rarer_types_have_fewer_kernels() -> None:
     double = Kind("sum", torch.float64)
     assert Question((1000, 1), (1, 1), (1,), kind=double).ask().family == "thin"
-    assert Question((8, 16, 49, 11), contiguous(8, 16, 49, 11), (0, 2, 3), kind=double).ask().family == "tiles"
+    assert (
+        Question((8, 16, 49, 11), contiguous(8, 16, 49, 11), (0, 2, 3), kind=double).ask().family
+        == "tiles"
+    )
 
 
 @pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)

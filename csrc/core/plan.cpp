@@ -47,8 +47,7 @@ bool is_segments(const Problem& problem) {
 }
 
 int warps_per_block(int64_t warps, const DeviceLimits& limits) {
-  return static_cast<int>(
-      std::clamp<int64_t>(floor_power_of_two(warps / limits.num_sms), 1, policy::kThreads / kWarp));
+  return static_cast<int>(std::clamp<int64_t>(floor_power_of_two(warps / limits.num_sms), 1, policy::kThreads / kWarp));
 }
 
 // Rows that are a tree. False: another kernel serves them better.
@@ -66,8 +65,8 @@ bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const D
     return true;
   }
   const int64_t vector = kVectorBytes / problem.element_bytes;
-  if (traits.all_kernels && plan.row_stride == problem.length && vector % problem.length == 0 && rows % (vector / problem.length) == 0 &&
-      starts_aligned) {
+  if (traits.all_kernels && plan.row_stride == problem.length && vector % problem.length == 0 &&
+      rows % (vector / problem.length) == 0 && starts_aligned) {
     plan.family = Family::kTinyRows;
     plan.threads = policy::kThreads;
     plan.num_items = ceil_div(rows / (vector / problem.length), policy::kThreads * kShortRows);
@@ -141,9 +140,7 @@ bool plan_segments(const Problem& problem, const KernelTraits& traits, const Dev
   plan.segment_elements = problem.reduced.innermost().size;
   plan.threads_per_row =
       static_cast<int>(std::max<int64_t>(1, plan.order.lanes * problem.element_bytes / kVectorBytes));
-  const auto aligned = [&](int64_t elements) {
-    return is_multiple(elements, problem.element_bytes, kVectorBytes);
-  };
+  const auto aligned = [&](int64_t elements) { return is_multiple(elements, problem.element_bytes, kVectorBytes); };
   plan.aligned = address % kVectorBytes == 0 && aligned(plan.segment_elements);
   for (int i = 0; i < problem.kept.count; i++) plan.aligned = plan.aligned && aligned(problem.kept[i].stride);
   for (int i = 0; i + 1 < problem.reduced.count; i++) plan.aligned = plan.aligned && aligned(problem.reduced[i].stride);
@@ -186,13 +183,16 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan&
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
   constexpr int kEntriesBatch = 8;
   const int64_t entry_levels = std::max(0, log2_of(entries) - log2_of(kEntriesBatch));
-  const int64_t gathered = plan.cluster ? entries * outputs : sharers > 1 ? std::max<int64_t>(plan.threads, outputs) : 0;
+  const int64_t gathered = plan.cluster  ? entries * outputs
+                           : sharers > 1 ? std::max<int64_t>(plan.threads, outputs)
+                                         : 0;
   int64_t used = 0;
   const int64_t values = int64_t{plan.lanes} * plan.tile_outputs * traits.value_bytes;
   // The last block folds what the others left where its own values were.
   place_after(used, plan.cluster ? values : std::max(values, gathered * traits.part_bytes));
-  plan.columns_shared.stack = place_after(used, std::max(levels * plan.threads * plan.vector * traits.value_bytes,
-                                                         plan.cluster ? 0 : entry_levels * plan.threads * traits.part_bytes));
+  plan.columns_shared.stack =
+      place_after(used, std::max(levels * plan.threads * plan.vector * traits.value_bytes,
+                                 plan.cluster ? 0 : entry_levels * plan.threads * traits.part_bytes));
   plan.columns_shared.parts = place_after(used, outputs * late_rows * traits.part_bytes);
   plan.columns_shared.leaf_stack = place_after(used, log2_of(plan.leaves_per_split) * outputs * traits.part_bytes);
   plan.columns_shared.focus = place_after(used, outputs * traits.focus_bytes);
@@ -219,12 +219,13 @@ void set_columns_tile(const Problem& problem, const KernelTraits& traits, const 
     const int64_t lanes = plan.order.lanes;
     plan.lanes = static_cast<int>(std::min(lanes, most_lanes));
     const int64_t spare = blocks / std::max<int64_t>(1, plan.num_tiles);
-    plan.splits = static_cast<int>(
-        std::clamp<int64_t>(floor_power_of_two(spare), 1, next_power_of_two(plan.order.num_leaves)));
+    plan.splits =
+        static_cast<int>(std::clamp<int64_t>(floor_power_of_two(spare), 1, next_power_of_two(plan.order.num_leaves)));
     plan.lane_splits = 1;
     if (plan.splits >= plan.order.num_leaves && traits.focus_bytes == 0) {
       const int64_t most = std::min(lanes / plan.lanes, policy::kMaxLaneSplits);
-      plan.lane_splits = static_cast<int>(std::clamp<int64_t>(floor_power_of_two(spare / plan.order.num_leaves), 1, most));
+      plan.lane_splits =
+          static_cast<int>(std::clamp<int64_t>(floor_power_of_two(spare / plan.order.num_leaves), 1, most));
     }
     plan.lanes_per_thread = static_cast<int>(lanes / plan.lanes / plan.lane_splits);
   } else {
@@ -296,8 +297,8 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
   const int64_t width = inner.size * plan.rows_of_unit;
   const int64_t row_vectors = ceil_div(width, plan.vector) + (plan.aligned ? 0 : 1);
   const int64_t all_bytes = problem.num_outputs * problem.length * bytes;
-  const int64_t blocks = std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1,
-                                             int64_t{policy::kColumnBlocksPerSm} * limits.num_sms);
+  const int64_t blocks =
+      std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1, int64_t{policy::kColumnBlocksPerSm} * limits.num_sms);
   const Order order = plan.order;  // the unordered walk chooses its own for every tile
   const auto set_tile = [&](int64_t units) {
     plan.order = order;
@@ -309,8 +310,8 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
     // The widest tile that leaves every multiprocessor enough to do; narrow ones only where the input is cached.
     const int64_t narrowest =
         all_bytes <= policy::kCachedBytes ? policy::kMinTileVectors : policy::kMinStreamedTileVectors;
-    // A shifted tile has a vector that holds no outputs of its own, so it is wide, and has lanes enough that all rows of
-    // a thread are shifted alike.
+    // A shifted tile has a vector that holds no outputs of its own, so it is wide, and has lanes enough that all rows
+    // of a thread are shifted alike.
     int64_t units = plan.aligned ? policy::kMaxTileVectors : policy::kColumnThreads / plan.vector;
     for (;; units /= 2) {
       set_tile(units);
@@ -318,7 +319,8 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
       if (units / 2 < narrowest || plan.num_tiles * leaves * 2 > blocks) break;
     }
     // Fewer outputs a tile where that gives no more tiles: a last tile that is as full as the others.
-    if (!plan.aligned && plan.tiles_per_row > 1) set_tile(ceil_div(ceil_div(width, plan.tiles_per_row), plan.vector) + 1);
+    if (!plan.aligned && plan.tiles_per_row > 1)
+      set_tile(ceil_div(ceil_div(width, plan.tiles_per_row), plan.vector) + 1);
   }
   return shifts_agree(problem, plan) && static_cast<int64_t>(plan.shared_bytes) <= policy::kMaxTileSharedBytes;
 }
@@ -366,8 +368,8 @@ void plan_tiles(const Problem& problem, const KernelTraits& traits, const Device
   const int64_t all_bytes = outputs * problem.length * problem.element_bytes;
   const int64_t wanted_blocks =
       std::clamp<int64_t>(all_bytes / policy::kMinBlockBytes, 1, int64_t{policy::kBlocksPerSm} * limits.num_sms);
-  plan.lanes_first = problem.kept.count == 0 || (problem.reduced.count > 0 && problem.reduced.innermost().stride <
-                                                                                  problem.kept.innermost().stride);
+  plan.lanes_first = problem.kept.count == 0 || (problem.reduced.count > 0 &&
+                                                 problem.reduced.innermost().stride < problem.kept.innermost().stride);
   if (plan.lanes_first) {
     plan.lanes = static_cast<int>(std::min<int64_t>(lanes, policy::kThreads));
     plan.units = static_cast<int>(std::min<int64_t>(policy::kThreads / plan.lanes, outputs));

@@ -50,14 +50,14 @@ constexpr DeviceLimits make_device_limits(int num_sms, int compute_major, int64_
 
 // What the planner must know of a reduction over one element type.
 struct KernelTraits {
-  int value_bytes = 1;  // of a lane
-  int part_bytes = 1;   // of a leaf
-  int focus_bytes = 0;  // 0: a leaf is walked once, without a focus (reductions/reduction.h)
-  int tile_vector = 1;  // outputs that a thread of the columns kernel takes at once
-  bool ordered = true;  // whether the order of combination binds
+  int value_bytes = 1;      // of a lane
+  int part_bytes = 1;       // of a leaf
+  int focus_bytes = 0;      // 0: a leaf is walked once, without a focus (reductions/reduction.h)
+  int tile_vector = 1;      // outputs that a thread of the columns kernel takes at once
+  bool ordered = true;      // whether the order of combination binds
   bool wide_lane = false;   // whether a lane holds more than one word
   bool all_kernels = true;  // false: only the kernels that no case can do without
-  bool reads_rows = true;  // false for elements converted as they are read: tiles, one at a time, serve every layout
+  bool reads_rows = true;   // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 
 enum class Family : uint8_t {
@@ -96,8 +96,8 @@ struct Plan {
   // block s takes leaves s, s + splits, ..., and `splits` is a power of two.
   int splits = 1;
   int leaves_per_split = 1;
-  int lane_splits = 1;   // lanes of one leaf over blocks
-  int cluster = 0;       // so many blocks share an output as a cluster, so that no ticket is needed
+  int lane_splits = 1;  // lanes of one leaf over blocks
+  int cluster = 0;      // so many blocks share an output as a cluster, so that no ticket is needed
 
   // Rows.
   int64_t row_stride = 0;  // also of the columns kernel: from one position to the next
@@ -111,8 +111,8 @@ struct Plan {
   int vector = 1;
   int units = 1;
   int lanes = 1;
-  int rounds_at_once = 4;    // columns: 1, 2 or 4 elements of a lane are loaded side by side
-  bool lanes_first = false;  // tiles: neighbouring threads are neighbouring lanes (and not neighbouring units)
+  int rounds_at_once = 4;      // columns: 1, 2 or 4 elements of a lane are loaded side by side
+  bool lanes_first = false;    // tiles: neighbouring threads are neighbouring lanes (and not neighbouring units)
   bool one_at_a_time = false;  // tiles: converted elements, and positions that take a division each
   bool is_small = false;       // columns: fewer blocks than multiprocessors
   bool owns_outputs = false;   // columns: a thread shares its outputs with no other

@@ -2,11 +2,12 @@
 //
 // A block takes a tile: `vectors` vectors of a row (kVector outputs each) x `lanes` lanes of one leaf. A thread walks
 // its lanes in bit-reversed order and folds them on a stack; the block folds its threads; leaves that a block walks one
-// after the other come in bit-reversed order too and are folded on a stack; what blocks share is folded by the last one.
+// after the other come in bit-reversed order too and are folded on a stack; what blocks share is folded by the last
+// one.
 //
 // Every row is read in its own frame, as in rows.cuh: all rows of a lane, and all lanes of a thread, are shifted alike
-// (the planner sees to it), so that a thread's slots are the same outputs throughout. Where rows are shifted, a tile has
-// a vector more than its outputs fill.
+// (the planner sees to it), so that a thread's slots are the same outputs throughout. Where rows are shifted, a tile
+// has a vector more than its outputs fill.
 //
 // Rows narrower than a vector come joined: `rows_of_unit` of them that fill whole vectors are one row of so many times
 // the outputs, and fold after all else in their leaf, being the lowest bits of the lane.
@@ -93,11 +94,11 @@ struct ColumnsThread {
   static constexpr int kVector = kTileVector<Reduction, Element>;
   const Element* elements;  // of row 0 of the matrix: slot `shift`
   int y, z;
-  int first_output;  // of the tile, of slot 0: minus the shift in the first vector
-  const Element* last_row;   // where the thread reads it
-  int last_slots;            // of it, that are elements
-  bool is_last_short;        // not all are
-  int position[kVector];     // of the slot's element among joined rows
+  int first_output;         // of the tile, of slot 0: minus the shift in the first vector
+  const Element* last_row;  // where the thread reads it
+  int last_slots;           // of it, that are elements
+  bool is_last_short;       // not all are
+  int position[kVector];    // of the slot's element among joined rows
   FocusOf<Reduction> focus[kVector];
 };
 
@@ -128,8 +129,8 @@ struct ColumnsWalk {
     for (int k = 0; k < kVector; k++) take_slot(args, me, values, unit, row, k);
   }
   static __device__ __forceinline__ void take_slot(const ColumnsArguments& args,
-                                                   const ColumnsThread<Reduction, Element>& me, Value (&values)[kVector],
-                                                   const Vector& unit, int64_t row, int k) {
+                                                   const ColumnsThread<Reduction, Element>& me,
+                                                   Value (&values)[kVector], const Vector& unit, int64_t row, int k) {
     const Input x = unit.template at<Input>(k);
     const int64_t index = row * args.row_place + me.position[k];
     if constexpr (requires { Reduction::take_in_turn(values[k], x, index); }) {
@@ -139,8 +140,8 @@ struct ColumnsWalk {
     }
   }
 
-  // The fold, in `folded`, of lanes (q * lanes + y) * lane_splits + z for every q; kLanes of them with kRounds rows each
-  // in flight. A leaf is far shorter than 2^31 (core/order.h).
+  // The fold, in `folded`, of lanes (q * lanes + y) * lane_splits + z for every q; kLanes of them with kRounds rows
+  // each in flight. A leaf is far shorter than 2^31 (core/order.h).
   static __device__ __forceinline__ void leaf(const ColumnsArguments& args, const ColumnsThread<Reduction, Element>& me,
                                               int64_t start, int length, HalvesStack<Reduction, Value, kVector> stack,
                                               Value (&folded)[kVector]) {
@@ -240,7 +241,8 @@ __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entri
 }
 
 template <class Reduction, class Element, int kLanes, int kRounds>
-__global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(const __grid_constant__ ColumnsArguments args) {
+__global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2)
+    columns_kernel(const __grid_constant__ ColumnsArguments args) {
   using Walk = ColumnsWalk<Reduction, Element, kLanes, kRounds>;
   using Value = typename Reduction::Value;
   using Part = PartOf<Reduction>;
@@ -276,9 +278,9 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(cons
     const int split = share / args.lane_splits, z = share % args.lane_splits;
     const int64_t matrix = args.tiles_per_row == args.num_tiles ? 0 : tile / args.tiles_per_row;
     const int64_t first_output = (tile - matrix * args.tiles_per_row) * row_values;
-    const int num_outputs =
-        args.rows_of_unit > 1 ? outputs
-                              : static_cast<int>(min(static_cast<int64_t>(row_values), args.width - first_output));
+    const int num_outputs = args.rows_of_unit > 1
+                                ? outputs
+                                : static_cast<int>(min(static_cast<int64_t>(row_values), args.width - first_output));
     const auto at = args.kept.locate(matrix);
     const Element* elements = static_cast<const Element*>(args.input) + at.offset + first_output;
     const int64_t place = at.place + first_output * args.place;
@@ -373,7 +375,9 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2) columns_kernel(cons
     if (sharers > 1) {
       // Entry (z, row of the unit, split), top to bottom.
       const int num_entries = args.lane_splits * rows_late * args.splits;
-      const auto entry_of = [&](int i) { return ((z * rows_late + i / outputs) * args.splits + split) * outputs + i % outputs; };
+      const auto entry_of = [&](int i) {
+        return ((z * rows_late + i / outputs) * args.splits + split) * outputs + i % outputs;
+      };
       if (args.cluster) {
         for (int i = thread; i < num_entries * outputs && share == 0; i += threads) {
           if ((i / outputs & (args.splits - 1)) >= args.num_leaves) gathered[i] = identity_of<Reduction, Part>();
@@ -453,7 +457,8 @@ __global__ void __launch_bounds__(256) thin_kernel(const __grid_constant__ Colum
             for (int i = 0; i < kRows; i++) {
               lanes[i] = Reduction::identity();
               if (has_neutral<Reduction> || i < args.length) {
-                lanes[i] = take_element<Reduction>(lanes[i], units[u][i].template at<Input>(k), i * args.row_place, focus);
+                lanes[i] =
+                    take_element<Reduction>(lanes[i], units[u][i].template at<Input>(k), i * args.row_place, focus);
               }
             }
             const auto value = fold_registers<Reduction>(lanes);

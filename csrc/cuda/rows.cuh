@@ -40,7 +40,8 @@ struct SegmentsArguments : RowsArguments {
   AxisMap<kMaxVectorAxes> kept, segments;
 };
 
-// The vector at `elements`, of which only `begin` .. `end` may be read: the others are nobody's. Rare, so it is kept out of the loops that call it.
+// The vector at `elements`, of which only `begin` .. `end` may be read: the others are nobody's. Rare, so it is kept
+// out of the loops that call it.
 template <class Element>
 __device__ __noinline__ uint4 load_some(const Element* elements, int begin, int end) {
   alignas(uint4) Element loaded[kSlots<Element>] = {};
@@ -135,7 +136,8 @@ struct SegmentedFrame {
     if constexpr (kAligned) {
 #pragma unroll
       for (int i = 0; i < kBatch; i++) {
-        const auto* elements = locate(first + static_cast<int64_t>(min(v + i * step, end - 1)) * kSlots<Element>).elements;
+        const auto* elements =
+            locate(first + static_cast<int64_t>(min(v + i * step, end - 1)) * kSlots<Element>).elements;
         batch[i] = load_streaming(reinterpret_cast<const uint4*>(elements));
       }
     } else {
@@ -189,8 +191,8 @@ __device__ __forceinline__ uint4 masked(const uint4& vector, int begin, int end)
   return result;
 }
 
-// Vectors thread, thread + num_threads, ... of each of kRows frames, kBatch loads of each in flight. No load waits for a
-// condition, and all threads walk the same number of batches: a warp that splits, or loads that are waited for one by
+// Vectors thread, thread + num_threads, ... of each of kRows frames, kBatch loads of each in flight. No load waits for
+// a condition, and all threads walk the same number of batches: a warp that splits, or loads that are waited for one by
 // one, halve the speed.
 template <class Reduction, int kBatch, class Element, int kRows, class State, class Frame>
 __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frames)[kRows], unsigned thread,
@@ -243,8 +245,8 @@ __device__ __forceinline__ Value fold_lanes(const Value* lanes, int num_threads)
     Value of_warps[kMaxWarps];
 #pragma unroll
     for (int w = 0; w < kMaxWarps; w++) {
-      of_warps[w] = w * kWarp < num_threads ? lanes[k * num_threads + w * kWarp + threadIdx.x % kWarp]
-                                            : Reduction::identity();
+      of_warps[w] =
+          w * kWarp < num_threads ? lanes[k * num_threads + w * kWarp + threadIdx.x % kWarp] : Reduction::identity();
     }
     folded[k] = fold_registers<Reduction>(of_warps);
   }
@@ -284,7 +286,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
     const auto frame_of = [&](int r) {
       const int64_t row = min(row_of(r), args.num_rows - 1);
       return Frame<Element, kAligned>(input + row * args.row_stride, args.length,
-                            args.template goes_on_after<kSlots<Element>>(row));
+                                      args.template goes_on_after<kSlots<Element>>(row));
     };
     Frame<Element, kAligned> frames[kRows];
     FocusOf<Reduction> focus[kRows];
@@ -334,7 +336,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMax
     const auto row_of = [&](int r) { return min(item * kRows + r, args.num_rows - 1); };
     const auto frame_of = [&](int r) {
       return Frame<Element, kAligned>(input + row_of(r) * args.row_stride, args.length,
-                            args.template goes_on_after<kSlots<Element>>(row_of(r)));
+                                      args.template goes_on_after<kSlots<Element>>(row_of(r)));
     };
     Frame<Element, kAligned> frames[kRows];
     FocusOf<Reduction> focus[kRows];
@@ -386,7 +388,8 @@ constexpr bool is_segmented(RowsForm form) {
 // one's shared memory. Otherwise they meet in memory, and the last block to draw a ticket folds them.
 template <class Reduction, class Element, RowsForm kForm>
 __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
-                                  (kForm == RowsForm::kBrokenSegments ? 512 : 1024) / kMaxRowThreads<Reduction, Element>)
+                                  (kForm == RowsForm::kBrokenSegments ? 512 : 1024) /
+                                      kMaxRowThreads<Reduction, Element>)
     rows_block_kernel(
         const __grid_constant__ std::conditional_t<is_segmented(kForm), SegmentsArguments, RowsArguments> args) {
   using Value = typename Reduction::Value;
@@ -426,9 +429,11 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
       const int64_t count = last ? args.length - start : args.leaf_elements;
       const auto make_frame = [&] {
         if constexpr (is_segmented(kForm)) {
-          return SegmentedFrame<Element, kForm == RowsForm::kSegments>{args, elements, start, static_cast<unsigned>(count)};
+          return SegmentedFrame<Element, kForm == RowsForm::kSegments>{args, elements, start,
+                                                                       static_cast<unsigned>(count)};
         } else {
-          return Frame<Element, kForm == RowsForm::kAlignedTicket>(elements + start, count, !last || args.template goes_on_after<kSlots<Element>>(row));
+          return Frame<Element, kForm == RowsForm::kAlignedTicket>(
+              elements + start, count, !last || args.template goes_on_after<kSlots<Element>>(row));
         }
       };
       const decltype(make_frame()) frames[1] = {make_frame()};

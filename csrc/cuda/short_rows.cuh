@@ -5,8 +5,8 @@
 
 namespace gpureduce::cuda {
 
-// Rows of whole, aligned vectors: `threads_per_row` threads with kVectors vectors each of kShortRows rows in flight. All
-// threads of a row hold its result; thread r stores row r.
+// Rows of whole, aligned vectors: `threads_per_row` threads with kVectors vectors each of kShortRows rows in flight.
+// All threads of a row hold its result; thread r stores row r.
 //
 // A lane is split, top to bottom, as (vector of the thread | thread | slot).
 template <class Reduction, class Element, int kVectors>
@@ -204,8 +204,9 @@ __global__ void __launch_bounds__(256) staged_rows_kernel(const __grid_constant_
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
     const int64_t first_row = item * args.rows_per_tile;
     const int num_rows = static_cast<int>(min(static_cast<int64_t>(args.rows_per_tile), args.num_rows - first_row));
-    const Frame<Element, false> frame(input + first_row * args.row_stride, (num_rows - 1) * args.row_stride + args.length,
-                               args.goes_on_after<kSlots<Element>>(first_row + num_rows - 1));
+    const Frame<Element, false> frame(input + first_row * args.row_stride,
+                                      (num_rows - 1) * args.row_stride + args.length,
+                                      args.goes_on_after<kSlots<Element>>(first_row + num_rows - 1));
     const unsigned num_vectors = frame.num_vectors();
     constexpr int kBatch = 4;
     for (unsigned v = threadIdx.x; v < num_vectors; v += kBatch * blockDim.x) {

@@ -39,12 +39,14 @@ struct State {
   }
   __device__ __forceinline__ void take(const uint4& vector, unsigned) {
 #pragma unroll
-    for (int k = 0; k < kLanes; k++) lanes[k] = take_element<Reduction>(lanes[k], slot<Input, Element>(vector, k), 0, focus);
+    for (int k = 0; k < kLanes; k++)
+      lanes[k] = take_element<Reduction>(lanes[k], slot<Input, Element>(vector, k), 0, focus);
   }
   __device__ __forceinline__ void take_some(const uint4& vector, unsigned, int begin, int end) {
 #pragma unroll
     for (int k = 0; k < kLanes; k++) {
-      if (k >= begin && k < end) lanes[k] = take_element<Reduction>(lanes[k], slot<Input, Element>(vector, k), 0, focus);
+      if (k >= begin && k < end)
+        lanes[k] = take_element<Reduction>(lanes[k], slot<Input, Element>(vector, k), 0, focus);
     }
   }
   __device__ __forceinline__ void finish() {}

@@ -1,6 +1,6 @@
 // Reductions over any strides, element by element. A block takes a tile: `units` outputs x `lanes` lanes of one leaf. A
-// thread walks its lanes in bit-reversed order and folds them on a stack; the block folds its threads; the last block of
-// a tile folds leaves and lane splits.
+// thread walks its lanes in bit-reversed order and folds them on a stack; the block folds its threads; the last block
+// of a tile folds leaves and lane splits.
 //
 // A lane is split, top to bottom, as (lane of the thread | thread | block), so that each of the three folds is a fold
 // in halves of what the one before left.
@@ -58,8 +58,8 @@ struct TileWalk {
   using Input = typename Reduction::Input;
   static constexpr bool kSteps = kRounds > 1;
 
-  // The fold of all lanes of one leaf that a thread walks: lanes (q * lanes + y) * lane_splits + z for every q. kLanes of
-  // them with kRounds elements each are in flight. A leaf is far shorter than 2^31 (core/order.h).
+  // The fold of all lanes of one leaf that a thread walks: lanes (q * lanes + y) * lane_splits + z for every q. kLanes
+  // of them with kRounds elements each are in flight. A leaf is far shorter than 2^31 (core/order.h).
   static __device__ __forceinline__ Value leaf(const TilesArguments& args, int64_t offset, int64_t start, int length,
                                                int y, int z, const FocusOf<Reduction>& focus,
                                                HalvesStack<Reduction, Value, 1> stack) {
@@ -104,8 +104,7 @@ struct TileWalk {
 #pragma unroll
           for (int r = 0; r < kRounds; r++) {
             if (has_neutral<Reduction> || round + r * args.order_lanes + first[l] < length) {
-              values[l] =
-                  take_element<Reduction>(values[l], elements[l][r].template as<Input>(), places[l][r], focus);
+              values[l] = take_element<Reduction>(values[l], elements[l][r].template as<Input>(), places[l][r], focus);
             }
           }
         }
@@ -123,7 +122,7 @@ struct TileWalk {
   }
 
   static __device__ __forceinline__ FocusOf<Reduction> focus_of(const TilesArguments& args, int64_t offset,
-                                                               int64_t start, int length) {
+                                                                int64_t start, int length) {
     if constexpr (Focused<Reduction>) {
       if (length > 0) {
         Loaded<Element> first;

@@ -88,10 +88,12 @@ const char* reason_for(const Problem& problem, const Plan& plan, const KernelTra
     case Family::kNothing:
       return "The result has no element, so nothing is launched.";
     case Family::kTinyRows:
-      return "Reductions of a few neighbours lie side by side, several to a vector, so a thread takes whole vectors and "
+      return "Reductions of a few neighbours lie side by side, several to a vector, so a thread takes whole vectors "
+             "and "
              "shares nothing.";
     case Family::kShortRows:
-      return "The elements of a reduction are neighbours in memory, whole vectors of them and few, so that some threads "
+      return "The elements of a reduction are neighbours in memory, whole vectors of them and few, so that some "
+             "threads "
              "of a warp hold them all, and several reductions at once.";
     case Family::kStagedRows:
       return "Short reductions lie side by side at any alignment, so a block copies many of them to shared memory as "
@@ -128,7 +130,8 @@ const char* reason_for(const Problem& problem, const Plan& plan, const KernelTra
       break;
   }
   if (!traits.reads_rows) return "Each element is converted as it is read, which one kernel does for every layout.";
-  return "The elements of a reduction are apart and no vector of results can be loaded at once, so a thread loads single "
+  return "The elements of a reduction are apart and no vector of results can be loaded at once, so a thread loads "
+         "single "
          "elements.";
 }
 
