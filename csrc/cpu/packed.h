@@ -114,7 +114,7 @@ struct PackedLane<Amax<Element>, Element> {
 
 // ---- positions
 
-// The key of an element, and that key widened to the reduction's.
+// The key of an element, which may be narrower than the reduction's, and the reduction's for it.
 template <class Reduction, class Source>
 struct KeyLane {
   using Key = decltype(Reduction::Value::key);
@@ -124,6 +124,7 @@ struct KeyLane {
   static constexpr Key key(Source x) {
     return Reduction::take(Reduction::identity(), convert<typename Reduction::Input>(x), 0).key;
   }
+  static constexpr Key widen(Key key) { return key; }
 };
 
 template <class Element>
@@ -137,6 +138,7 @@ struct KeyLane<Argmax<Element>, Element> {
     if constexpr (is_small_float<Element>) x.bits = (x.bits & NarrowKey<Element>::kFlip) == 0 ? 0 : x.bits;
     return NarrowKey<Element>::of(x);
   }
+  static constexpr auto widen(Key key) { return Argmax<Element>::key_of(NarrowKey<Element>::value(key)); }
 };
 
 }  // namespace gpureduce::cpu

@@ -503,7 +503,9 @@ class Walk {
       r += chunk;
     }
     run_on<kWide>(call_.isa, [=] { fold_keys(keys, positions, size / width, width); });
-    for (int64_t j = 0; j < width; j++) values[j] = {keys[j], start + positions[j]};
+    for (int64_t j = 0; j < width; j++) {
+      values[j] = {Lane::widen(static_cast<Narrow>(keys[j])), start + positions[j]};
+    }
   }
 
   template <class Lane>

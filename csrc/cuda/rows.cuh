@@ -225,7 +225,8 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
           continue;
         }
         if (v >= frames[r].loadable()) batch[r][i] = frames[r].load_last();
-        if constexpr (has_neutral<Reduction>) {
+        // In front of the first element nothing is neutral where positions count.
+        if constexpr (has_neutral<Reduction> && !is_indexed<Reduction>()) {
           states[r].take(masked<Reduction, Element>(batch[r][i], begin, end), v);
         } else {
           states[r].take_some(batch[r][i], v, begin, end);
