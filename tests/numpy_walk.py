@@ -152,7 +152,9 @@ def combine(op: str, values: np.ndarray, size: int, dtype: torch.dtype) -> np.nd
         if op in ("sum", "nansum"):
             return total
         count = walk((~nan).astype(real), size)[:, None] if skips else real(values.shape[1])
-        return (total.view(real).reshape(len(total), -1) / count).view(total.dtype)[:, 0]
+        return (
+            total.view(real).reshape(len(total), total.itemsize // np.dtype(real).itemsize) / count
+        ).view(total.dtype)[:, 0]
 
 
 def dim_list(ndim: int, dim: Dims) -> list[int]:

@@ -118,6 +118,8 @@ def test_kernel_family(
 @pytest.mark.parametrize("op", OPS)
 def test_strided(op: str, cuda: str) -> None:
     base = torch.arange(7 * 33 * 13.0, device=cuda).reshape(7, 33, 13)
+    if op == "prod":  # of numbers near 1, which stays in range in any order
+        base = 1 + (base % 7 - 3) / 64
     assert_right(op, base[:, ::2, 1:].permute(2, 0, 1), 2)
     assert_right(op, base[::3, :, ::5].expand(3, 33, 3), 1)
     if op in LIST_OPS:

@@ -157,12 +157,15 @@ bool is_columns(const Problem& problem) {
 }
 
 // As many narrow rows as fill whole vectors become one, where rows leave no gaps between them.
-void join_narrow_rows(const Problem& problem, Plan& plan) {
+void join_narrow_rows(const Problem& problem, bool starts_aligned, Plan& plan) {
   const Axis& columns = problem.kept.innermost();
   if (problem.kept.count != 1 || problem.reduced.count != 1 || problem.reduced[0].stride != columns.size) return;
   if (columns.place != 1 || problem.reduced[0].place != 1) return;
   const int64_t joined = plan.vector / std::gcd(columns.size, int64_t{plan.vector});
   if (columns.size * joined > policy::kMaxJoinedVectors * plan.vector || plan.order.lanes < joined) return;
+  // A shifted vector may pass the end of its row, and the last row but one must not pass the end of memory with it.
+  const int64_t rest = problem.length % joined * columns.size;
+  if (!starts_aligned && rest > 0 && rest < plan.vector - 1) return;
   plan.rows_of_unit = static_cast<int>(joined);
 }
 
@@ -276,13 +279,13 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
     plan.threads = policy::kThreads;
     plan.tiles_per_row = inner.size / plan.vector;
     plan.num_tiles = problem.num_outputs / plan.vector;
-    const int units = std::max(1, kThinLoads / thin_rows(problem.length, traits.all_kernels));
+    const int units = kThinLoads / thin_rows(problem.length, traits.all_kernels);
     plan.num_items = ceil_div(plan.num_tiles, policy::kThreads * units);
     return true;
   }
   if (problem.length <= 1) return false;
   plan.family = Family::kColumns;
-  if (inner.size % plan.vector != 0) join_narrow_rows(problem, plan);
+  if (inner.size % plan.vector != 0) join_narrow_rows(problem, address % vector_bytes == 0, plan);
   // A vector may pass the end of its row, which must not be the end of memory but for the last row.
   if (plan.rows_of_unit == 1 && plan.row_stride < plan.vector) return false;
   if (plan.rows_of_unit > 1) {

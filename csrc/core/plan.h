@@ -20,12 +20,11 @@ constexpr int rows_at_once(bool wide_lane) {
 inline constexpr int kLanesOfFewRounds = 4;
 inline constexpr int kLanesOfManyRounds = 2;
 // Reductions of up to this many elements have a kernel that shares nothing between threads.
-inline constexpr int kThinLength = 16;
-inline constexpr int kThinLoads = 8;  // of a thread, where its rows are fewer
+inline constexpr int kThinLength = 4;
+inline constexpr int kThinLoads = 8;  // of a thread
 // Rows that it is compiled for: the least of these that are enough.
 constexpr int thin_rows(int64_t length, bool all_kernels) {
-  if (!all_kernels) return kThinLength;
-  return length <= 2 ? 2 : length <= 4 ? 4 : kThinLength;
+  return all_kernels && length <= 2 ? 2 : kThinLength;
 }
 // Lanes that a thread of the tiles kernel loads side by side, at least.
 inline constexpr int kLanesOfTiles = 2;

@@ -17,8 +17,7 @@ template <class F>
 }
 
 template <class F>
-[[gnu::target("avx2,avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten, gnu::noinline]] void run_on_avx512(
-    F f) {
+[[gnu::target("avx2,avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten, gnu::noinline]] void run_on_avx512(F f) {
   f();
 }
 

@@ -420,7 +420,7 @@ __global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2)
 template <class Reduction, class Element, int kRows>
 __global__ void __launch_bounds__(256) thin_kernel(const __grid_constant__ ColumnsArguments args) {
   using Input = typename Reduction::Input;
-  constexpr int kVector = kTileVector<Reduction, Element>, kUnits = kRows < kThinLoads ? kThinLoads / kRows : 1;
+  constexpr int kVector = kTileVector<Reduction, Element>, kUnits = kThinLoads / kRows;
   wait_for_previous_kernel();
   let_next_kernel_start();
   const int64_t vectors_per_row = args.width / kVector;

@@ -102,6 +102,7 @@ cudaError_t launch_rows(const Call& call) {
                                        plan.segment_elements,
                                        narrow ? Divider(plan.segment_elements) : Divider{},
                                        narrow,
+                                       call.input_end,
                                        {call.problem.kept, call.problem.num_outputs},
                                        {outer, num_segments}};
       if constexpr (kAll) {
@@ -157,10 +158,8 @@ cudaError_t launch_columns(const Call& call) {
                                    .end = call.input_end};
   if (plan.family == Family::kThin) {
     if constexpr (has_all_kernels<Reduction, Element>) {
-      const int rows = thin_rows(call.problem.length, true);
-      if (rows < kThinLength) {
-        return launch_kernel(rows == 2 ? thin_kernel<Reduction, Element, 2> : thin_kernel<Reduction, Element, 4>,
-                             arguments, plan, call.stream);
+      if (thin_rows(call.problem.length, true) == 2) {
+        return launch_kernel(thin_kernel<Reduction, Element, 2>, arguments, plan, call.stream);
       }
     }
     return launch_kernel(thin_kernel<Reduction, Element, kThinLength>, arguments, plan, call.stream);

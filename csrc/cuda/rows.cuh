@@ -36,7 +36,8 @@ struct RowsArguments {
 struct SegmentsArguments : RowsArguments {
   int64_t segment_elements;
   Divider segment_divider;
-  bool narrow;  // positions in a row are below 2^31
+  bool narrow;      // positions in a row are below 2^31
+  const void* end;  // of the input
   AxisMap<kMaxVectorAxes> kept, segments;
 };
 
@@ -144,7 +145,7 @@ struct SegmentedFrame {
       // The two vectors of memory that hold the elements are loaded for all before any is used.
       uint4 high[kBatch];
       int bytes[kBatch];
-      unsigned broken = 0;  // vectors that pass from one segment to the next
+      unsigned broken = 0;  // vectors that pass from one segment to the next, or with the second load the input's end
 #pragma unroll
       for (int i = 0; i < kBatch; i++) {
         bytes[i] = 0;
@@ -152,10 +153,11 @@ struct SegmentedFrame {
           const Place place = locate(first + static_cast<int64_t>(v + i * step) * kSlots<Element>);
           const auto address = reinterpret_cast<uintptr_t>(place.elements);
           bytes[i] = static_cast<int>(address % sizeof(uint4));
-          broken |= static_cast<unsigned>(!place.whole) << i;
           const auto* low = reinterpret_cast<const uint4*>(address - bytes[i]);
+          const bool passes_end = bytes[i] > 0 && low + 2 > args.end;
+          broken |= static_cast<unsigned>(!place.whole || passes_end) << i;
           batch[i] = __ldg(low);
-          high[i] = __ldg(low + (bytes[i] > 0 && place.whole));
+          high[i] = __ldg(low + (bytes[i] > 0 && place.whole && !passes_end));
         }
       }
 #pragma unroll
