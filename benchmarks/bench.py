@@ -272,7 +272,7 @@ def summarize(entries: list[Entry], peers: list[Peer]) -> dict[str, Any]:
     lost = [e for e in entries if e.outcome == "lost" and e.ratio]
     worst = min(lost, key=lambda e: e.ratio or 1.0, default=None)
     ratios = [e.ratio for e in entries if e.ratio and not e.failed]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+    mean = timing.geometric_mean(ratios)
     return {
         "cases": len(entries),
         **{name: counts[name] for name in ("won", "tied", "lost", "torch cannot", "failed")},
@@ -440,18 +440,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="fewer cases, fewer samples")
-    parser.add_argument(
-        "--select", default="", metavar="REGEX", help="only cases (or tensors) with such a name"
-    )
     parser.add_argument("--peers", action="store_true", help="torch.compile, CuPy, CUB, JAX too")
     parser.add_argument("--tensor", type=Path, metavar="FILE", help="measure the tensors in FILE")
-    parser.add_argument(
-        "--device", choices=["cuda", "cpu"], help="default: the GPU if there is one"
-    )
-    parser.add_argument(
-        "--output", type=Path, default=report.RESULTS, metavar="DIR", help="default: %(default)s"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the random data")
+    report.add_arguments(parser)
     return parser.parse_args(argv)
 
 

@@ -150,10 +150,6 @@ def ceilings(threads: Sequence[int], budget: Budget) -> dict[int, dict[str, floa
     return found
 
 
-def geometric_mean(values: Sequence[float]) -> float | None:
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
-
-
 def summarise(entries: Sequence[Entry]) -> dict[str, Any]:
     ratios = [ratio for entry in entries if (ratio := entry.ratio()) is not None]
     large = [entry for entry in entries if entry.is_large]
@@ -162,8 +158,8 @@ def summarise(entries: Sequence[Entry]) -> dict[str, Any]:
         "cases": len(entries),
         "outcomes": dict(Counter(entry.outcome for entry in entries)),
         "slower_than_torch": sum(ratio < LOSS for ratio in ratios),
-        "geometric_mean": geometric_mean(ratios),
-        "geometric_mean_numpy": geometric_mean(numpy),
+        "geometric_mean": timing.geometric_mean(ratios),
+        "geometric_mean_numpy": timing.geometric_mean(numpy),
         "large": len(large),
         "large_near_ceiling": sum((entry.share or 0) * NEAR_CEILING >= 1 for entry in large),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import math
@@ -75,6 +76,20 @@ def environment(device: str) -> dict[str, Any]:
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What a benchmark of many cases may be told."""
+    parser.add_argument(
+        "--select", default="", metavar="REGEX", help="only cases (or tensors) with such a name"
+    )
+    parser.add_argument(
+        "--device", choices=["cuda", "cpu"], help="default: the GPU if there is one"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS, metavar="DIR", help="default: %(default)s"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random data")
 
 
 def describe(env: dict[str, Any]) -> str:

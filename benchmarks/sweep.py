@@ -312,17 +312,10 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         metavar="A,B",
         help=f"default: {','.join(DTYPES)}",
     )
-    parser.add_argument("--select", default="", metavar="REGEX", help="only cases with such a name")
     parser.add_argument(
         "--log2-elements", type=int, metavar="K", help="elements of a matrix; default: 26, CPU 20"
     )
-    parser.add_argument(
-        "--device", choices=["cuda", "cpu"], help="default: the GPU if there is one"
-    )
-    parser.add_argument(
-        "--output", type=Path, default=report.RESULTS, metavar="DIR", help="default: %(default)s"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the random data")
+    report.add_arguments(parser)
     return parser.parse_args(argv)
 
 

@@ -101,6 +101,10 @@ def compare_times(ours: Timing, theirs: Timing) -> str:
 # ---- buffers
 
 
+def geometric_mean(ratios: Sequence[float]) -> float | None:
+    return statistics.geometric_mean(ratios) if ratios else None
+
+
 def buffers_needed(num_bytes: int, device: str) -> int:
     """How many buffers of `num_bytes` a sampler should walk over for each read to be a cold one.
 
