@@ -29,6 +29,15 @@ void sort_and_merge(AxisList& list, bool merge_by_place) {
 
 }  // namespace
 
+int64_t span_elements(const Problem& problem) {
+  if (problem.num_outputs == 0 || problem.length == 0) return 0;
+  int64_t last = 0;
+  for (const AxisList* list : {&problem.kept, &problem.reduced}) {
+    for (int i = 0; i < list->count; i++) last += (list->axes[i].size - 1) * list->axes[i].stride;
+  }
+  return last + 1;
+}
+
 Problem make_problem(int num_dims, const int64_t* sizes, const int64_t* strides, const std::bitset<kMaxDims>& reduced,
                      int element_bytes, bool indexed) {
   Problem problem;

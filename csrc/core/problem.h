@@ -31,6 +31,9 @@ struct Problem {
   int element_bytes = 1;
 };
 
+// Elements from the first one to past the last one in memory.
+int64_t span_elements(const Problem& problem);
+
 // Strides in elements. `indexed`: the reduction reports a position, so an axis merges only where the logical index
 // goes on as well.
 Problem make_problem(int num_dims, const int64_t* sizes, const int64_t* strides, const std::bitset<kMaxDims>& reduced,

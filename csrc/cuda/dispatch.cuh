@@ -46,6 +46,10 @@ cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments,
   return cudaLaunchKernelEx(&config, kernel, arguments);
 }
 
+inline const void* end_of_input(const Call& call) {
+  return static_cast<const char*>(call.input) + span_elements(call.problem) * call.problem.element_bytes;
+}
+
 template <class Reduction, class Element>
 cudaError_t launch_rows(const Call& call) {
   const Plan& plan = call.plan;
@@ -102,7 +106,7 @@ cudaError_t launch_rows(const Call& call) {
                                        plan.segment_elements,
                                        narrow ? Divider(plan.segment_elements) : Divider{},
                                        narrow,
-                                       call.input_end,
+                                       end_of_input(call),
                                        {call.problem.kept, call.problem.num_outputs},
                                        {outer, num_segments}};
       if constexpr (kAll) {
@@ -155,7 +159,7 @@ cudaError_t launch_columns(const Call& call) {
                                    .owns_outputs = plan.owns_outputs,
                                    .shared = plan.columns_shared,
                                    .kept = {matrices, plan.num_tiles / std::max<int64_t>(1, plan.tiles_per_row)},
-                                   .end = call.input_end};
+                                   .end = end_of_input(call)};
   if (plan.family == Family::kThin) {
     if constexpr (has_all_kernels<Reduction, Element>) {
       if (thin_rows(call.problem.length, true) == 2) {

@@ -19,7 +19,6 @@ struct Call {
   const Problem& problem;
   const Plan& plan;
   const void* input;
-  const void* input_end;  // past the last element
   DType input_dtype;
   DType through;  // elements are rounded to this dtype as they are read
   Outputs outputs;

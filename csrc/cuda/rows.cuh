@@ -15,12 +15,6 @@ namespace gpureduce::cuda {
 struct RowsArguments {
   const void* input;
   int64_t row_stride, num_rows, length;
-
-  // Whether a 16-byte vector that row `row` ends in lies in the input with all its bytes.
-  template <int kCount>
-  __device__ __forceinline__ bool goes_on_after(int64_t row) const {
-    return row_stride >= kCount && row + 1 < num_rows;
-  }
   int64_t leaf_elements;
   int num_leaves;
   int threads_per_row;
@@ -30,6 +24,12 @@ struct RowsArguments {
   FinishArguments finish;
   unsigned* counters;
   void* partials;
+
+  // Whether a 16-byte vector that row `row` ends in lies in the input with all its bytes.
+  template <int kCount>
+  __device__ __forceinline__ bool goes_on_after(int64_t row) const {
+    return row_stride >= kCount && row + 1 < num_rows;
+  }
 };
 
 // Rows that are chains of segments: the kept axes say where a row starts, the outer reduced ones where a segment does.

@@ -72,8 +72,7 @@ const char* name_of(Family family) {
 }
 
 // Of the shapes that docs/order.md gives a reduction.
-const char* order_name(const Problem& problem, const KernelTraits& traits) {
-  const Order order = make_order(problem.length, problem.element_bytes, traits.wide_lane);
+const char* order_name(const Problem& problem, const KernelTraits& traits, const Order& order) {
   if (!traits.ordered) return "any";
   if (order.num_leaves > 1) return "leaves";
   return problem.length <= order.lanes ? "tree" : "lanes";
@@ -88,13 +87,11 @@ const char* reason_for(const Problem& problem, const Plan& plan, const KernelTra
     case Family::kNothing:
       return "The result has no element, so nothing is launched.";
     case Family::kTinyRows:
-      return "Reductions of a few neighbours lie side by side, several to a vector, so a thread takes whole vectors "
-             "and "
-             "shares nothing.";
+      return "Reductions of a few neighbours lie side by side, several to a vector, so a thread takes whole "
+             "vectors and shares nothing.";
     case Family::kShortRows:
       return "The elements of a reduction are neighbours in memory, whole vectors of them and few, so that some "
-             "threads "
-             "of a warp hold them all, and several reductions at once.";
+             "threads of a warp hold them all, and several reductions at once.";
     case Family::kStagedRows:
       return "Short reductions lie side by side at any alignment, so a block copies many of them to shared memory as "
              "they lie and takes them from there.";
@@ -131,19 +128,18 @@ const char* reason_for(const Problem& problem, const Plan& plan, const KernelTra
   }
   if (!traits.reads_rows) return "Each element is converted as it is read, which one kernel does for every layout.";
   return "The elements of a reduction are apart and no vector of results can be loaded at once, so a thread loads "
-         "single "
-         "elements.";
+         "single elements.";
 }
 
 // What has to be read: elements that share a place are read once.
-int64_t bytes_to_read(const at::Tensor& self) {
-  if (self.numel() == 0) return 0;
-  int64_t elements = 1, extent = 1;
-  for (int64_t d = 0; d < self.dim(); d++) {
-    if (self.stride(d) != 0) elements *= self.size(d);
-    extent += (self.size(d) - 1) * self.stride(d);
+int64_t bytes_to_read(const Problem& problem) {
+  int64_t elements = 1;
+  for (const AxisList* list : {&problem.kept, &problem.reduced}) {
+    for (int i = 0; i < list->count; i++) {
+      if (list->axes[i].stride != 0) elements *= list->axes[i].size;
+    }
   }
-  return std::min(elements, extent) * self.element_size();
+  return std::min(elements, span_elements(problem)) * problem.element_bytes;
 }
 
 // An address with the alignment of the first element; of a tensor that is not on a card, what a copy of its storage
@@ -207,20 +203,21 @@ struct ExplainBackend {
       traits = kernel_traits<Op::template Reduction, Group>(Group == DTypeGroup::Converted ? choice.through : dtype);
     });
     const Plan plan = make_plan(problem, traits, limits, address_of(self));
+    const Order order = make_order(problem.length, problem.element_bytes, traits.wide_lane);
     const bool by_outputs =
         plan.family == Family::kThin || plan.family == Family::kColumns || plan.family == Family::kTiles;
     description = JsonObject()
                       .add("family", name_of(plan.family))
                       .add("reason", reason_for(problem, plan, traits))
                       .add("supported", plan.supported)
-                      .add("order", order_name(problem, traits))
+                      .add("order", order_name(problem, traits, order))
                       .add("num_outputs", problem.num_outputs)
                       .add("length", problem.length)
                       .add("kept", problem.kept)
                       .add("reduced", problem.reduced)
                       .add("load_bytes", by_outputs ? plan.vector * problem.element_bytes : kRowsLoadBytes)
-                      .add("bytes_read", bytes_to_read(self))
-                      .add("plan", describe(plan, make_order(problem.length, problem.element_bytes, traits.wide_lane)))
+                      .add("bytes_read", bytes_to_read(problem))
+                      .add("plan", describe(plan, order))
                       .text();
     return {};
   }

@@ -15,14 +15,6 @@ DeviceLimits limits_of(c10::DeviceIndex device) {
                             static_cast<int64_t>(properties->sharedMemPerBlockOptin));
 }
 
-// From the first element to past the last one.
-int64_t span_bytes(const at::Tensor& self) {
-  if (self.numel() == 0) return 0;
-  int64_t last = 0;
-  for (int64_t d = 0; d < self.dim(); d++) last += (self.size(d) - 1) * self.stride(d);
-  return (last + 1) * self.element_size();
-}
-
 struct CudaBackend {
   static constexpr bool kSymbolic = false;
 
@@ -58,7 +50,6 @@ struct CudaBackend {
       const cuda::Call call{.problem = problem,
                             .plan = plan,
                             .input = input,
-                            .input_end = static_cast<const char*>(input) + span_bytes(self),
                             .input_dtype = dtype,
                             .through = choice.through,
                             .outputs = outputs_of<Op>(results, request),
