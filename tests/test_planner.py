@@ -44,6 +44,7 @@ KINDS = [
     Kind("amax", torch.int16),
     ARGMAX,
     CONVERTED,
+    Kind("norm", torch.float32),
 ]
 
 
