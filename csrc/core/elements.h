@@ -31,6 +31,8 @@ struct alignas(2 * sizeof(Real)) Complex {
   Complex() = default;
   constexpr Complex(Real real, Real imaginary = Real(0)) : re(real), im(imaginary) {}
   friend constexpr Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
+  friend constexpr Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
+  friend constexpr Complex operator*(Complex a, Real factor) { return {a.re * factor, a.im * factor}; }
 };
 
 template <class T>

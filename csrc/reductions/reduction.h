@@ -51,19 +51,21 @@ enum class Finish : uint8_t {
   kMean,  // of a sum: divided by the number of elements
   kAny,   // of a count: 1 where it is not 0
   kAll,   // of a count: 1 where it is the number of elements
+  kVar,   // of moments: the variance, and the mean
+  kStd,   // of moments: its root, and the mean
 };
 
 struct FinishArguments {
   int64_t num_elements;
   Finish how;
-  double parameter;  // the order of a norm
+  double parameter;  // the order of a norm; what a variance takes off the number of elements (torch's `correction`)
 };
 
 struct Output {
   void* data = nullptr;  // null: not asked for
   DType dtype = DType::kFloat32;
 };
-inline constexpr int kMaxOutputs = 2;
+inline constexpr int kMaxOutputs = 10;
 using Outputs = std::array<Output, kMaxOutputs>;
 
 // Whether a reduction is compiled for an element type.

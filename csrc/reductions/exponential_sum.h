@@ -1,0 +1,177 @@
+// Sums of powers of two: log-sum-exp, and norms of an order that has no shortcut.
+#pragma once
+
+#include "reductions/exponential.h"
+#include "reductions/norm.h"
+
+namespace gpureduce {
+
+// What is summed is 2^(exponent of x), relative to a focus near the leaf's largest exponent; a leaf whose first element
+// was no good guess at that is walked again around the largest one. Leaves and results are sum x 2^exponent in float64
+// with an integral exponent, so that merging them rounds nothing but the sum.
+//
+// Terms offers
+//   Focus, focus(first, FinishArguments)
+//   exponent(x, focus)           of an element, relative to the focus
+//   exponent(focus)              of the focus, in float64
+//   keeps(focus, largest)        whether `largest`, relative to it, is near enough to the focus
+//   moved(focus, largest)        a focus at `largest`
+template <class Element, class Terms>
+struct ExponentialSum {
+  using Input = Accumulator<Element>;
+  using Real = RealOf<Input>;
+  using Focus = typename Terms::Focus;
+
+  static constexpr bool kConverts = true;
+  static constexpr bool kOrdered = true;
+  static constexpr bool kWideLane = true;
+
+  struct Value {
+    Real sum, largest;
+  };
+  struct Part {
+    double sum, exponent;
+  };
+
+  static constexpr Value identity() { return {Real(0), -std::numeric_limits<Real>::infinity()}; }
+  static constexpr Focus focus(Input first, const FinishArguments& arguments) { return Terms::focus(first, arguments); }
+  static constexpr Value take(Value value, Input x, int64_t, const Focus& focus) {
+    const Real exponent = Terms::exponent(x, focus);
+    return merge(value, {exp2_of(exponent), exponent});
+  }
+  // A NaN is in the sum and never the largest.
+  static constexpr Value merge(Value a, Value b) {
+    return {a.sum + b.sum, b.largest > a.largest ? b.largest : a.largest};
+  }
+  static constexpr bool refocus(Focus& focus, Value value, int64_t, const FinishArguments&) {
+    if (value.largest == -std::numeric_limits<Real>::infinity() || Terms::keeps(focus, value.largest)) return false;
+    focus = Terms::moved(focus, value.largest);
+    return true;
+  }
+
+  static constexpr double kFar = 0x1p1000;  // an exponent beyond all that occur
+  static constexpr Part part_identity() { return {0, -kFar}; }
+  static constexpr Part part(Value value, const Focus& focus, int64_t count) {
+    if (count == 0) return part_identity();
+    const double sum = value.sum;
+    if (sum == std::numeric_limits<double>::infinity()) return {sum, kFar};
+    const double exponent = Terms::exponent(focus), whole = nearest_integer(exponent);
+    return {sum * exp2_of(exponent - whole), whole};
+  }
+  static constexpr Part merge(const Part& a, const Part& b) {
+    const double exponent = a.exponent > b.exponent ? a.exponent : b.exponent;
+    return {a.sum * power_of_two(a.exponent - exponent) + b.sum * power_of_two(b.exponent - exponent), exponent};
+  }
+
+  // log2 of the result, for a sum that is positive and finite.
+  static constexpr double log2_of_part(const Part& part) { return part.exponent + log2_of(part.sum); }
+  static constexpr bool is_plain(const Part& part) {
+    return part.sum > 0 && part.sum < std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  static constexpr double nearest_integer(double x) {
+    constexpr double kRound = 0x1.8p52;
+    return magnitude(x) < 0x1p51 ? (x + kRound) - kRound : x;
+  }
+};
+
+// exp(x) = 2^(x log2 e), around a centre: distances of neighbours are exact.
+template <class Element>
+struct ExponentialTerms {
+  using Real = Accumulator<Element>;
+  static constexpr double kLog2E = 1.4426950408889634;
+  static constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+  // Half the largest number: no distance from it overflows.
+  static constexpr Real kFarthest = std::numeric_limits<Real>::max() / 2;
+
+  struct Focus {
+    Real centre;
+  };
+  static constexpr Focus focus(Real first, const FinishArguments&) { return {first - first == 0 ? first : Real(0)}; }
+  static constexpr Real exponent(Real x, const Focus& focus) { return (x - focus.centre) * static_cast<Real>(kLog2E); }
+  static constexpr double exponent(const Focus& focus) { return static_cast<double>(focus.centre) * kLog2E; }
+
+  // An exponent is rounded to its last place, which is an error of as much in the logarithm: it is to stay below that
+  // of the result's own rounding. Results of 16 bits and less only need it in range.
+  static constexpr bool keeps(const Focus& focus, Real largest) {
+    if (largest == kInfinity) return focus.centre == kFarthest;  // +inf is among the elements, or it overflowed
+    constexpr Real kLeast = -40, kMost = 100, kNear = is_small_float<Element> ? kMost : 8;
+    const Real of_result = magnitude(static_cast<Real>(exponent(focus)) + largest);
+    return largest >= kLeast && largest <= kMost && largest <= kNear + of_result;
+  }
+  static constexpr Focus moved(const Focus& focus, Real largest) {
+    return {largest == kInfinity ? kFarthest : focus.centre + largest * static_cast<Real>(1 / kLog2E)};
+  }
+};
+
+// log(sum(exp(x))).
+template <class Element>
+struct LogSumExp : ExponentialSum<Element, ExponentialTerms<Element>> {
+  using Base = ExponentialSum<Element, ExponentialTerms<Element>>;
+  using typename Base::Input, typename Base::Part;
+  static constexpr bool kMeaningful = std::is_floating_point_v<Input>;
+  static constexpr bool kCommon = true;
+
+  static constexpr Input finish(const Part& part, const FinishArguments&) {
+    constexpr double kLn2 = 0.6931471805599453;
+    if (Base::is_plain(part)) return static_cast<Input>(Base::log2_of_part(part) * kLn2);
+    return static_cast<Input>(part.sum == 0 ? -std::numeric_limits<double>::infinity() : part.sum);
+  }
+};
+
+// |x|^p = 2^(p log2 |x|), of elements scaled by a power of two.
+template <class Element>
+struct PowerTerms {
+  using Input = Accumulator<Element>;
+  using Real = RealOf<Input>;
+  static constexpr Real kMaxScale = std::numeric_limits<Real>::max_exponent - 2;
+
+  struct Focus {
+    Real octave, scale;  // scale = 2^-octave
+    Real order;          // p
+  };
+  static constexpr Focus at(Real octave, Real order) {
+    const Real within = octave > kMaxScale ? kMaxScale : octave < -kMaxScale ? -kMaxScale : octave;
+    const Real whole = static_cast<Real>(static_cast<int>(within));
+    const double scale = whole > 0 ? power_of_two(-static_cast<double>(whole)) : 1 / power_of_two(whole);
+    return {whole, static_cast<Real>(scale), order};
+  }
+  static constexpr Focus focus(Input first, const FinishArguments& arguments) {
+    const Real octave = log2_of(magnitude(first));
+    return at(octave - octave == 0 ? octave : Real(0), static_cast<Real>(arguments.parameter));
+  }
+  static constexpr Real exponent(Input x, const Focus& focus) {
+    return log2_of(magnitude(x) * focus.scale) * focus.order;
+  }
+  static constexpr double exponent(const Focus& focus) { return static_cast<double>(focus.octave) * focus.order; }
+
+  // Exponents near zero are rounded least. Within an octave of the largest element there is nothing to gain.
+  static constexpr bool keeps(const Focus& focus, Real largest) {
+    constexpr Real kLeast = -24, kMost = 24;
+    return largest == std::numeric_limits<Real>::infinity() || (largest >= kLeast && largest <= kMost) ||
+           moved(focus, largest).octave == focus.octave;
+  }
+  static constexpr Focus moved(const Focus& focus, Real largest) {
+    return at(focus.octave + largest / focus.order, focus.order);
+  }
+};
+
+// A norm of order p, other than those of norm.h.
+template <class Element>
+struct PowerSum : ExponentialSum<Element, PowerTerms<Element>> {
+  using Base = ExponentialSum<Element, PowerTerms<Element>>;
+  using typename Base::Part, typename Base::Real;
+  static constexpr bool kMeaningful = has_norm<Element>;
+
+  // As torch does, the order is taken as a number of the accumulator's type.
+  static constexpr Real finish(const Part& part, const FinishArguments& arguments) {
+    const double order = static_cast<Real>(arguments.parameter);
+    if (Base::is_plain(part)) return static_cast<Real>(exp2_of(Base::log2_of_part(part) / order));
+    if (part.sum != part.sum) return std::numeric_limits<Real>::quiet_NaN();
+    const bool is_infinite = (part.sum > 0) == (order > 0);
+    return is_infinite ? std::numeric_limits<Real>::infinity() : Real(0);
+  }
+};
+
+}  // namespace gpureduce

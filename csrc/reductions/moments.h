@@ -1,0 +1,147 @@
+// Mean and variance in one reading.
+#pragma once
+
+#include "reductions/magnitude.h"
+
+namespace gpureduce {
+
+// Where squares of a type overflow or underflow they are taken of elements times a power of two, which is exact.
+// docs/accuracy.md derives the numbers. float64 is taken as it is: what its squares cannot hold, its variance cannot
+// either.
+template <class Element, class Real>
+struct MomentScales {
+  static constexpr bool kScaled = false;  // float16 and float8: squares from 2^-48 to 2^32, always in range
+  static constexpr Real kUsual = 1;
+};
+template <class Element>
+  requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
+           (!is_small_float<Element> || std::is_same_v<Element, BFloat16>))
+struct MomentScales<Element, float> {
+  static constexpr bool kScaled = true;
+  static constexpr float kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
+  // A leaf's sum of squares beyond these is walked again, scaled down or up; the second one counts per element.
+  static constexpr double kLarge = 0x1p120, kSmall = 0x1p-120;
+};
+
+// A lane sums distances from the leaf's focus, and their squares: no division, and no cancellation that matters, since
+// a leaf whose elements are far from its focus is walked again around its mean. Leaves and results are (count, mean,
+// sum of squared distances from it) in float64, merged as Chan, Golub and LeVeque (1979) do.
+template <class Element>
+struct Moments {
+  using Input = Accumulator<Element>;
+  using Real = RealOf<Input>;
+  using Wide = std::conditional_t<is_complex<Input>, Complex<double>, double>;
+  using Scales = MomentScales<Element, Real>;
+
+  static constexpr bool kMeaningful = !std::is_integral_v<Input> && !is_converted<Element>;
+  static constexpr bool kConverts = false;
+  static constexpr bool kOrdered = true;
+  static constexpr bool kWideLane = true;
+  static constexpr bool kCommon = true;
+
+  struct Value {
+    Input sum;
+    Real squares;
+  };
+  struct Focus {
+    Input shift;  // scaled
+    Real scale;
+    bool centred;
+  };
+  struct Part {
+    double count, squares;
+    Wide mean;
+  };
+
+  static constexpr Value identity() { return {Input(0), Real(0)}; }
+  static constexpr Focus focus(Input first, const FinishArguments&) {
+    const Input shift = scaled(first, Scales::kUsual);
+    return {is_finite(shift) ? shift : Input(0), Scales::kUsual, false};
+  }
+  static constexpr Value take(Value value, Input x, int64_t, const Focus& focus) {
+    const Input distance = scaled(x, focus.scale) - focus.shift;
+    return merge(value, {distance, square(distance)});
+  }
+  static constexpr Value merge(Value a, Value b) { return {a.sum + b.sum, a.squares + b.squares}; }
+
+  static constexpr bool refocus(Focus& focus, Value value, int64_t count, const FinishArguments&) {
+    const double squares = value.squares, of_sum = square(convert<Wide>(value.sum));
+    if constexpr (Scales::kScaled) {
+      if (focus.scale == Scales::kUsual) {
+        const bool is_large = !(squares <= Scales::kLarge);  // or NaN
+        const bool is_small = squares < static_cast<double>(count) * Scales::kSmall && (squares > 0 || of_sum > 0);
+        if (is_large || is_small) {
+          const Real scale = is_large ? Scales::kDown : Scales::kUp;
+          focus.shift = focus.shift * (scale / focus.scale);
+          focus.scale = scale;
+          return true;
+        }
+      }
+    }
+    // The difference that the variance is computed from would lose more than four of the squares' bits.
+    if (!focus.centred && of_sum > 0.9375 * static_cast<double>(count) * squares) {
+      focus.shift = focus.shift + convert<Input>(convert<Wide>(value.sum) * (1 / static_cast<double>(count)));
+      focus.centred = true;
+      return true;
+    }
+    return false;
+  }
+
+  static constexpr Part part_identity() { return {0, 0, Wide(0)}; }
+  static constexpr Part part(Value value, const Focus& focus, int64_t count) {
+    if (count == 0) return part_identity();
+    const double n = static_cast<double>(count), back = 1 / static_cast<double>(focus.scale);
+    const Wide sum = convert<Wide>(value.sum);
+    const double squares = static_cast<double>(value.squares) - square(sum) / n;
+    return {n, (squares < 0 ? 0 : squares) * back * back, (convert<Wide>(focus.shift) + divided(sum, n)) * back};
+  }
+  static constexpr Part merge(const Part& a, const Part& b) {
+    if (a.count == 0) return b;
+    if (b.count == 0) return a;
+    const double count = a.count + b.count, apart = square(a.mean - b.mean);
+    if (a.count == b.count) {  // all leaves but the last: no division
+      return {count, (a.squares + b.squares) + apart * (a.count * 0.5), (a.mean + b.mean) * 0.5};
+    }
+    const double of_a = a.count / count, of_b = b.count / count;
+    return {count, (a.squares + b.squares) + apart * (a.count * of_b), a.mean * of_a + b.mean * of_b};
+  }
+
+  // The variance or the standard deviation, and the mean.
+  static constexpr std::tuple<Real, Input> finish(const Part& part, const FinishArguments& arguments) {
+    const double freedom = part.count - arguments.parameter;
+    const double variance = part.squares / (freedom > 0 ? freedom : 0);
+    const double spread = arguments.how == Finish::kStd ? square_root(variance) : variance;
+    const Wide mean = part.count == 0 ? Wide(std::numeric_limits<double>::quiet_NaN()) : part.mean;
+    return {static_cast<Real>(spread), convert<Input>(mean)};
+  }
+
+ private:
+  static constexpr Input scaled(Input x, Real scale) {
+    if constexpr (Scales::kScaled) return x * scale;
+    return x;
+  }
+  template <class T>
+  static constexpr auto square(T x) {
+    if constexpr (is_complex<T>) {
+      return x.re * x.re + x.im * x.im;
+    } else {
+      return x * x;
+    }
+  }
+  static constexpr Wide divided(Wide x, double by) {
+    if constexpr (is_complex<Wide>) {
+      return {x.re / by, x.im / by};
+    } else {
+      return x / by;
+    }
+  }
+  static constexpr bool is_finite(Input x) {
+    if constexpr (is_complex<Input>) {
+      return x.re - x.re == 0 && x.im - x.im == 0;
+    } else {
+      return x - x == 0;
+    }
+  }
+};
+
+}  // namespace gpureduce
