@@ -80,8 +80,9 @@ bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const D
       static_cast<int>(std::clamp<int64_t>(policy::kStagedThreadBytes / problem.element_bytes, 2, 16));
   plan.lanes_per_thread = static_cast<int>(std::clamp<int64_t>(plan.order.lanes, 2, plan.lanes_per_thread));
   plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / plan.lanes_per_thread));
-  const int64_t rows_at_once = plan.threads / plan.threads_per_row;
   const int64_t row_bytes = plan.row_stride * problem.element_bytes;
+  int64_t rows_at_once = plan.threads / plan.threads_per_row;
+  if (rows_at_once * kStagedRows * row_bytes <= policy::kStagedBytes) rows_at_once *= kStagedRows;
   const int64_t most = std::max<int64_t>(1, policy::kStagedBytes / (row_bytes * rows_at_once)) * rows_at_once;
   plan.rows_per_tile = static_cast<int>(std::clamp<int64_t>(ceil_div(rows, limits.num_sms), 1, most));
   plan.num_items = ceil_div(rows, plan.rows_per_tile);
@@ -96,7 +97,7 @@ void plan_leaves(const Problem& problem, const KernelTraits& traits, const Devic
   const int64_t leaf_vectors = std::min(plan.order.leaf_elements, problem.length) / vector;
   if (!traits.ordered && leaf_vectors >= policy::kThreads * policy::kVectorsPerFreeThread)
     plan.threads = policy::kThreads;
-  if (leaves > policy::kLeavesOfOneBlock && rows < policy::kWholeRowsPerSm * limits.num_sms) {
+  if (plan.family != Family::kRowsLeaf && rows < policy::kWholeRowsPerSm * limits.num_sms) {
     const int64_t share = rows * leaves / (policy::kLeafBlocksPerSm * limits.num_sms);
     plan.splits = static_cast<int>(ceil_div(leaves, std::clamp<int64_t>(share, 1, leaves)));
   }
@@ -128,9 +129,11 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
     plan.num_items = ceil_div(warps, plan.threads / kWarp);
     return;
   }
-  plan.family = plan.order.num_leaves == 1 ? Family::kRowsLeaf : Family::kRowsBlock;
+  // Leaves that a block takes at once: those of two rows, or both of one.
+  const int64_t at_once = rows_at_once(traits.wide_lane), leaves = plan.order.num_leaves;
+  plan.family = leaves <= at_once ? Family::kRowsLeaf : Family::kRowsBlock;
   plan_leaves(problem, traits, limits, plan);
-  if (plan.family == Family::kRowsLeaf) plan.num_items = ceil_div(rows, rows_at_once(traits.wide_lane));
+  if (plan.family == Family::kRowsLeaf) plan.num_items = ceil_div(rows * leaves, at_once);
 }
 
 // False: the tiles kernel has to do.
@@ -182,7 +185,7 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan&
   const bool is_cluster = sharers > 1 && sharers <= limits.max_cluster && plan.num_items <= limits.num_sms;
   plan.cluster = is_cluster ? static_cast<int>(sharers) : 0;
 
-  const int batch = !traits.ordered ? 1 : plan.rounds_at_once <= 2 ? kLanesOfFewRounds : kLanesOfManyRounds;
+  const int batch = traits.ordered ? lanes_at_once(plan.rounds_at_once) : 1;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
   constexpr int kEntriesBatch = 8;
   const int64_t entry_levels = std::max(0, log2_of(entries) - log2_of(kEntriesBatch));
@@ -316,6 +319,11 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
     // A shifted tile has a vector that holds no outputs of its own, so it is wide, and has lanes enough that all rows
     // of a thread are shifted alike.
     int64_t units = plan.aligned ? policy::kMaxTileVectors : policy::kColumnThreads / plan.vector;
+    if (traits.ordered && plan.rounds_at_once == 1) {
+      // All loads of a thread are of one batch then; what is left of its lanes goes to other threads.
+      const int64_t others = ceil_div(plan.order.lanes, lanes_at_once(1));
+      units = std::max(policy::kMinStreamedTileVectors, std::min(units, floor_power_of_two(policy::kThreads / others)));
+    }
     for (;; units /= 2) {
       set_tile(units);
       const int64_t leaves = traits.ordered ? order.num_leaves : 1;

@@ -11,14 +11,17 @@ namespace gpureduce {
 
 // Rows that a thread of the short rows kernel has in flight.
 inline constexpr int kShortRows = 4;
+// Rows that a thread of the staged rows kernel folds before it stores them.
+inline constexpr int kStagedRows = 4;
 // Rows of one leaf that a thread of the rows kernels has in flight; wide lanes leave registers for one.
 constexpr int rows_at_once(bool wide_lane) {
   return wide_lane ? 1 : 2;
 }
-// Lanes that a thread of the columns kernel loads side by side: where a lane takes one or two elements, and where it
-// takes more (four at once).
-inline constexpr int kLanesOfFewRounds = 4;
-inline constexpr int kLanesOfManyRounds = 2;
+// Lanes that a thread of the columns kernel loads side by side, where a lane takes `rounds` elements at once: 1, 2
+// or 4.
+constexpr int lanes_at_once(int rounds) {
+  return 8 / rounds;
+}
 // Reductions of up to this many elements have a kernel that shares nothing between threads.
 inline constexpr int kThinLength = 4;
 inline constexpr int kThinLoads = 8;  // of a thread

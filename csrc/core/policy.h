@@ -12,8 +12,6 @@ inline constexpr int kBlocksPerSm = 4;
 
 // Rows kernels. With this many rows for each multiprocessor a block takes all leaves of a row by itself.
 inline constexpr int kWholeRowsPerSm = 4;
-// So few leaves are left to one block. Two leaves by a cluster of two were about as fast: it is not settled.
-inline constexpr int kLeavesOfOneBlock = 2;
 // Otherwise a block takes as many leaves as leave this many blocks for each multiprocessor.
 inline constexpr int kLeafBlocksPerSm = 16;
 

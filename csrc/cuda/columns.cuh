@@ -140,13 +140,135 @@ struct ColumnsWalk {
     }
   }
 
-  // The fold, in `folded`, of lanes (q * lanes + y) * lane_splits + z for every q; kLanes of them with kRounds rows
-  // each in flight. A leaf is far shorter than 2^31 (core/order.h).
+  // Lane number c of the thread's, in bit-reversed order: lanes (q * lanes + y) * lane_splits + z for every q.
+  static constexpr int kNoLane = 1 << 30;  // no leaf is as long
+  static __device__ __forceinline__ int lane_of(const ColumnsArguments& args,
+                                                const ColumnsThread<Reduction, Element>& me, int c) {
+    const int q = reverse_bits(c, 31 - __clz(args.lanes_per_thread));
+    return c < args.lanes_per_thread ? (q * args.lanes + me.y) * args.lane_splits + me.z : kNoLane;
+  }
+
+  // The fold of the thread's lanes of one leaf, in `folded`. A leaf is far shorter than 2^31 (core/order.h).
   static __device__ __forceinline__ void leaf(const ColumnsArguments& args, const ColumnsThread<Reduction, Element>& me,
                                               int64_t start, int length, HalvesStack<Reduction, Value, kVector> stack,
                                               Value (&folded)[kVector]) {
-    constexpr int kNoLane = 1 << 30;  // no leaf is as long
-    const int bits = 31 - __clz(args.lanes_per_thread);
+    if constexpr (packs_columns<Reduction, Element>) {
+      packed(args, me, start, length, folded);
+    } else if constexpr (kRounds == 1) {
+      tree(args, me, start, length, stack, folded);
+    } else {
+      rounds(args, me, start, length, stack, folded);
+    }
+  }
+
+ private:
+  // Of a leaf with an element or none in each lane.
+  static __device__ __forceinline__ void tree(const ColumnsArguments& args, const ColumnsThread<Reduction, Element>& me,
+                                              int64_t start, int length, HalvesStack<Reduction, Value, kVector> stack,
+                                              Value (&folded)[kVector]) {
+    const bool has_last = me.is_last_short && start + length == args.length;
+    length -= has_last;
+    const int last_lane = has_last ? length : -1;
+    Vector neutral{};
+    if constexpr (has_neutral<Reduction>) neutral = Vector::filled_with(Reduction::neutral());
+    for (int c = 0; c < args.lanes_per_thread; c += kLanes) {
+      Vector units[kLanes];
+#pragma unroll
+      for (int l = 0; l < kLanes; l++) {
+        const int i = lane_of(args, me, c + l);
+        units[l] = neutral;
+        if (i < length) units[l].load(aligned_down(me.elements + (start + i) * args.row_stride));
+      }
+      // As they come, so that few are unfolded at a time: neighbours first is halves.
+      Value unfolded[std::bit_width(unsigned{kLanes})][kVector];
+#pragma unroll
+      for (int l = 0; l < kLanes; l++) {
+        const int i = lane_of(args, me, c + l);
+        Value values[kVector];
+#pragma unroll
+        for (int k = 0; k < kVector; k++) values[k] = Reduction::identity();
+        if (has_neutral<Reduction> || i < length) take(args, me, values, units[l], start + i);
+        if (i == last_lane) take_last(args, me, values);
+        int level = 0;
+#pragma unroll
+        for (; l >> level & 1; level++) {
+#pragma unroll
+          for (int k = 0; k < kVector; k++) values[k] = Reduction::merge(unfolded[level][k], values[k]);
+        }
+#pragma unroll
+        for (int k = 0; k < kVector; k++) unfolded[level][k] = values[k];
+      }
+#pragma unroll
+      for (int k = 0; k < kVector; k++) folded[k] = unfolded[std::bit_width(unsigned{kLanes}) - 1][k];
+      stack.push(folded, c / kLanes, c + kLanes >= args.lanes_per_thread);
+    }
+  }
+
+  static __device__ __forceinline__ void take_last(const ColumnsArguments& args,
+                                                   const ColumnsThread<Reduction, Element>& me,
+                                                   Value (&values)[kVector]) {
+    const Vector last = load_last(me.last_row, me.last_slots);
+#pragma unroll
+    for (int k = 0; k < kVector; k++) {
+      if (k < me.last_slots) take_slot(args, me, values, last, args.length - 1, k);
+    }
+  }
+
+  // One lane, the order being free, with kRounds rows in flight.
+  static __device__ __forceinline__ void packed(const ColumnsArguments& args,
+                                                const ColumnsThread<Reduction, Element>& me, int64_t start, int length,
+                                                Value (&folded)[kVector]) {
+    using Lane = PackedColumns<Reduction, Element>;
+    const int64_t step = args.row_stride * args.order_lanes;
+    const bool has_last = me.is_last_short && start + length == args.length;
+    length -= has_last;
+    const int lane = lane_of(args, me, 0);
+    const auto neutral = neutral_vector<Reduction, Element>();
+#pragma unroll
+    for (int k = 0; k < kVector; k++) folded[k] = Reduction::identity();
+    for (int64_t from = lane; from < length; from += int64_t{Lane::kMostTakes} * args.order_lanes) {
+      const auto takes = static_cast<int>(min(int64_t{Lane::kMostTakes}, ceil_div(length - from, args.order_lanes)));
+      const Element* first = aligned_down(me.elements + (start + from) * args.row_stride);
+      const Element* rows = first;
+      Lane best;
+      best.begin();
+      for (int t = 0; t < takes; t += kRounds) {
+        uint4 units[kRounds];
+#pragma unroll
+        for (int r = 0; r < kRounds; r++) {
+          units[r] = neutral;
+          if (t + r < takes) units[r] = load_streaming(reinterpret_cast<const uint4*>(rows + r * step));
+        }
+        rows += kRounds * step;
+#pragma unroll
+        for (int r = 0; r < kRounds; r++) best.take(units[r], t + r);
+      }
+#pragma unroll
+      for (int k = 0; k < kVector; k++) {
+        auto value = best.value(k, [&](int slot) { return find_nan(first + slot, step, takes); });
+        if constexpr (finds_position<Reduction>) {
+          value.index = (start + from + value.index * args.order_lanes) * args.row_place + me.position[k];
+        }
+        folded[k] = Reduction::merge(folded[k], value);
+      }
+    }
+    if (has_last && lane == (length & (args.order_lanes - 1))) take_last(args, me, folded);
+  }
+
+  static __device__ __noinline__ int find_nan(const Element* element, int64_t step, int count) {
+#pragma unroll 1
+    for (int t = 0; t < count; t++, element += step) {
+      const auto x = widen<Input>(*element);
+      if (x != x) return t;
+    }
+    return count;
+  }
+
+  // kLanes lanes with kRounds rows each in flight.
+  static __device__ __forceinline__ void rounds(const ColumnsArguments& args,
+                                                const ColumnsThread<Reduction, Element>& me, int64_t start, int length,
+                                                HalvesStack<Reduction, Value, kVector> stack,
+                                                Value (&folded)[kVector]) {
     const int64_t step = args.row_stride * args.order_lanes;
     const bool has_last = me.is_last_short && start + length == args.length;
     length -= has_last;  // it comes by itself, after all others of its lane
@@ -158,8 +280,7 @@ struct ColumnsWalk {
       const Element* rows[kLanes];
 #pragma unroll
       for (int l = 0; l < kLanes; l++) {
-        const int q = reverse_bits(c + l, bits);
-        first[l] = c + l < args.lanes_per_thread ? (q * args.lanes + me.y) * args.lane_splits + me.z : kNoLane;
+        first[l] = lane_of(args, me, c + l);
         rows[l] = aligned_down(me.elements + (start + first[l]) * args.row_stride);
 #pragma unroll
         for (int k = 0; k < kVector; k++) values[l][k] = Reduction::identity();
@@ -185,15 +306,9 @@ struct ColumnsWalk {
         }
       }
       if (has_last) {
-        const Vector last = load_last(me.last_row, me.last_slots);
 #pragma unroll
         for (int l = 0; l < kLanes; l++) {
-          if (first[l] == (length & (args.order_lanes - 1))) {
-#pragma unroll
-            for (int k = 0; k < kVector; k++) {
-              if (k < me.last_slots) take_slot(args, me, values[l], last, args.length - 1, k);
-            }
-          }
+          if (first[l] == (length & (args.order_lanes - 1))) take_last(args, me, values[l]);
         }
       }
       // Lanes came in bit-reversed order: neighbours first is halves.

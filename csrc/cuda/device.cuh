@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 

@@ -160,25 +160,21 @@ cudaError_t launch_columns(const Call& call) {
                                    .shared = plan.columns_shared,
                                    .kept = {matrices, plan.num_tiles / std::max<int64_t>(1, plan.tiles_per_row)},
                                    .end = end_of_input(call)};
+  const auto launch_of = [&](auto kernel) { return launch_kernel(kernel, arguments, plan, call.stream); };
   if (plan.family == Family::kThin) {
     if constexpr (has_all_kernels<Reduction, Element>) {
-      if (thin_rows(call.problem.length, true) == 2) {
-        return launch_kernel(thin_kernel<Reduction, Element, 2>, arguments, plan, call.stream);
-      }
+      if (thin_rows(call.problem.length, true) == 2) return launch_of(thin_kernel<Reduction, Element, 2>);
     }
-    return launch_kernel(thin_kernel<Reduction, Element, kThinLength>, arguments, plan, call.stream);
+    return launch_of(thin_kernel<Reduction, Element, kThinLength>);
   }
   if constexpr (Reduction::kOrdered) {
     if constexpr (has_all_kernels<Reduction, Element>) {
-      if (plan.rounds_at_once <= 2) {
-        return launch_kernel(plan.rounds_at_once == 1 ? columns_kernel<Reduction, Element, kLanesOfFewRounds, 1>
-                                                      : columns_kernel<Reduction, Element, kLanesOfFewRounds, 2>,
-                             arguments, plan, call.stream);
-      }
+      if (plan.rounds_at_once == 1) return launch_of(columns_kernel<Reduction, Element, lanes_at_once(1), 1>);
+      if (plan.rounds_at_once == 2) return launch_of(columns_kernel<Reduction, Element, lanes_at_once(2), 2>);
     }
-    return launch_kernel(columns_kernel<Reduction, Element, kLanesOfManyRounds, 4>, arguments, plan, call.stream);
+    return launch_of(columns_kernel<Reduction, Element, lanes_at_once(4), 4>);
   } else {
-    return launch_kernel(columns_kernel<Reduction, Element, 1, 8>, arguments, plan, call.stream);
+    return launch_of(columns_kernel<Reduction, Element, 1, 8>);
   }
 }
 

@@ -1,11 +1,13 @@
-// Order-free reductions over whole 16-byte vectors. One-byte types leave a multiprocessor seven operations for each
-// byte at the speed of memory, so sums and maxima work on packed words (docs/architecture.md).
+// Order-free reductions over whole 16-byte vectors: along them, for rows, and slot by slot, for columns. One-byte types
+// leave a multiprocessor seven operations for each byte at the speed of memory, so sums and maxima work on packed words
+// (docs/architecture.md).
 #pragma once
 
 #include "cuda/device.cuh"
 #include "reductions/arg_extremum.h"
 #include "reductions/count_nonzero.h"
 #include "reductions/extremum.h"
+#include "reductions/kernel_traits.h"
 #include "reductions/prod.h"
 #include "reductions/sum.h"
 
@@ -22,6 +24,19 @@ __device__ __forceinline__ Input slot(const uint4& vector, int k) {
   return widen<Input>(elements[k]);
 }
 
+// A vector of elements that are passed over.
+template <class Reduction, class Element>
+__device__ __forceinline__ uint4 neutral_vector() {
+  uint4 vector{};
+  if constexpr (has_neutral<Reduction>) {
+    Element elements[kSlots<Element>];
+#pragma unroll
+    for (int k = 0; k < kSlots<Element>; k++) elements[k] = Reduction::neutral();
+    memcpy(&vector, elements, sizeof(vector));
+  }
+  return vector;
+}
+
 // The general form: element by element into one value. A specialisation offers the same three functions.
 template <class Reduction, class Element>
 struct Packed {
@@ -36,8 +51,15 @@ struct Packed {
                                      static_cast<int64_t>(v) * kSlots<Element> + k);
     }
   }
-  __device__ __forceinline__ Value value(int64_t) const { return value_so_far; }
+  __device__ __forceinline__ Value value(int64_t) const {
+    return value_so_far;
+  }
 };
+
+// 1 for every byte that is not zero: its low seven bits carry into the eighth, or the eighth is set already.
+__device__ __forceinline__ uint32_t nonzero_bytes(uint32_t word) {
+  return (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
+}
 
 // ---- sums of integers
 
@@ -50,10 +72,7 @@ __device__ __forceinline__ int64_t vector_sum(const uint4& vector) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       uint32_t word = words[i];
-      if constexpr (std::is_same_v<Element, Bool>) {
-        // 1 for every non-zero byte: its low seven bits carry into the eighth, or the eighth is set already.
-        word = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & kOnes;
-      }
+      if constexpr (std::is_same_v<Element, Bool>) word = nonzero_bytes(word);
       if constexpr (std::is_signed_v<Element>) {
         sum = __dp4a(static_cast<int>(word), static_cast<int>(kOnes), sum);
       } else {
@@ -150,8 +169,7 @@ __device__ __forceinline__ int64_t vector_product(const uint4& vector) {
 }
 
 template <class Element>
-  requires(!Prod<Element>::kOrdered)
-struct Packed<Prod<Element>, Element> {
+requires(!Prod<Element>::kOrdered) struct Packed<Prod<Element>, Element> {
   int64_t product;
 
   __device__ __forceinline__ void begin() { product = 1; }
@@ -300,5 +318,91 @@ template <class Element>
 struct Packed<Argmax<Element>, Element> : PackedArgExtremum<Extreme::kLargest, Element> {};
 template <class Element>
 struct Packed<Argmin<Element>, Element> : PackedArgExtremum<Extreme::kSmallest, Element> {};
+
+// ---- columns: a value for each slot of the vectors that a thread takes one after the other
+
+// Number t is taken t-th; after kMostTakes the values are asked for and it begins anew. Values of reductions that look
+// for a position have t for an index; `find_nan(slot)` is the t of the first NaN there.
+template <class Reduction, class Element>
+struct PackedColumns;
+
+// Bytes are added in pairs of 16-bit sums, the even ones and the odd ones of each word.
+template <class Reduction, class Element>
+requires(packs_columns<Reduction, Element> && !finds_position<Reduction>) struct PackedColumns<Reduction, Element> {
+  static constexpr int kMostTakes = 256;
+  static constexpr bool kCounts = std::is_same_v<Element, Bool> || is_count<Reduction>();
+  uint32_t even[4], odd[4];
+  int takes;
+
+  __device__ __forceinline__ void begin() {
+#pragma unroll
+    for (int i = 0; i < 4; i++) even[i] = odd[i] = 0;
+    takes = 0;
+  }
+  __device__ __forceinline__ void take(const uint4& vector, int) {
+    const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
+    takes++;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      uint32_t word = words[i];
+      if constexpr (kCounts) {
+        word = nonzero_bytes(word);
+      } else if constexpr (std::is_signed_v<Element>) {
+        word ^= 0x80808080u;  // plus 128
+      }
+      even[i] += word & 0x00ff00ffu;
+      odd[i] += word >> 8 & 0x00ff00ffu;
+    }
+  }
+  template <class FindNan>
+  __device__ __forceinline__ int64_t value(int slot, FindNan) const {
+    const uint32_t pair = slot % 2 == 0 ? even[slot / 4] : odd[slot / 4];
+    const auto sum = static_cast<int>(slot % 4 < 2 ? pair & 0xffffu : pair >> 16);
+    return !kCounts && std::is_signed_v<Element> ? sum - 128 * takes : sum;
+  }
+};
+
+// Whether each of the two 16-bit elements of `a` is beyond that of `b`: all bits or none.
+template <Extreme kExtreme, class Element>
+__device__ __forceinline__ uint32_t beyond(Element, uint32_t a, uint32_t b) {
+  using Pair = std::conditional_t<std::is_same_v<Element, Half>, __half2, __nv_bfloat162>;
+  Pair first, second;
+  memcpy(&first, &a, sizeof(a));
+  memcpy(&second, &b, sizeof(b));
+  return kExtreme == Extreme::kLargest ? __hgt2_mask(first, second) : __hlt2_mask(first, second);
+}
+
+// The best of each slot and when it was taken, in 16 bits each. A NaN stays once it is met, and is looked for at the
+// end.
+template <class Reduction, class Element>
+requires(packs_columns<Reduction, Element>&& finds_position<Reduction>) struct PackedColumns<Reduction, Element> {
+  static constexpr int kMostTakes = 1 << 16;
+  uint32_t best[4], taken[4];
+
+  __device__ __forceinline__ void begin() {
+    const uint4 weakest = neutral_vector<Reduction, Element>();
+    memcpy(best, &weakest, sizeof(best));
+#pragma unroll
+    for (int i = 0; i < 4; i++) taken[i] = 0;
+  }
+  __device__ __forceinline__ void take(const uint4& vector, int t) {
+    const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
+    const uint32_t now = static_cast<uint32_t>(t) * 0x00010001u;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const uint32_t better = beyond<Reduction::kSide>(Element{}, words[i], best[i]);
+      taken[i] = (taken[i] & ~better) | (now & better);
+      best[i] = winners<Reduction::kSide>(Element{}, best[i], words[i]);
+    }
+  }
+  template <class FindNan>
+  __device__ __forceinline__ typename Reduction::Value value(int slot, FindNan find_nan) const {
+    Element pair[2];
+    memcpy(pair, &best[slot / 2], sizeof(pair));
+    const auto x = widen<typename Reduction::Input>(pair[slot % 2]);
+    const auto t = static_cast<int>(slot % 2 == 0 ? taken[slot / 2] & 0xffffu : taken[slot / 2] >> 16);
+    return {Reduction::key_of(x), is_nan(x) ? find_nan(slot) : t};
+  }
+};
 
 }  // namespace gpureduce::cuda

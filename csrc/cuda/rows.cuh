@@ -268,8 +268,9 @@ __device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, con
 
 // Threads of a row at most: one for each vector of lanes (core/order.h).
 template <class Reduction, class Element>
-inline constexpr int kMaxRowThreads =
-    (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>() ? 128 : 256;
+inline constexpr int kMaxRowThreads = (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>()
+                                          ? 128
+                                          : 256;
 
 // Up to 32 threads for each row of one leaf, any alignment, and kRows rows at once. All threads of a row hold its
 // result; the first one stores it.
@@ -320,8 +321,8 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
   }
 }
 
-// A block for kRows rows of one leaf, and nothing else in it, so that many blocks fit a multiprocessor: while some
-// load, others fold. Warp r folds row r, and its thread 0 holds the result.
+// A block for kRows rows of one leaf, or for the two leaves of a row, and nothing else in it, so that many blocks fit a
+// multiprocessor: while some load, others fold. Warp r folds leaf r, and its thread 0 holds the result.
 template <class Reduction, class Element, bool kAligned>
 __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMaxRowThreads<Reduction, Element>)
     rows_leaf_kernel(const __grid_constant__ RowsArguments args) {
@@ -335,23 +336,28 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMax
   let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
   const int thread = threadIdx.x, num_threads = blockDim.x;
+  __shared__ alignas(16) unsigned char pair_memory[2 * sizeof(PartOf<Reduction>)];
+  auto* pair = reinterpret_cast<PartOf<Reduction>*>(pair_memory);
+  const bool is_pair = kRows == 2 && args.num_leaves == 2;
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
-    const auto row_of = [&](int r) { return min(item * kRows + r, args.num_rows - 1); };
-    const auto frame_of = [&](int r) {
-      return Frame<Element, kAligned>(input + row_of(r) * args.row_stride, args.length,
-                                      args.template goes_on_after<kSlots<Element>>(row_of(r)));
+    const auto row_of = [&](int r) { return is_pair ? item : min(item * kRows + r, args.num_rows - 1); };
+    const auto start_of = [&](int r) { return is_pair && r == 1 ? args.leaf_elements : 0; };
+    const auto length_of = [&](int r) {
+      return is_pair ? (r == 0 ? args.leaf_elements : args.length - args.leaf_elements) : args.length;
     };
+    const auto elements_of = [&](int r) { return input + row_of(r) * args.row_stride + start_of(r); };
     Frame<Element, kAligned> frames[kRows];
     FocusOf<Reduction> focus[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
-      frames[r] = frame_of(r);
-      focus[r] = focus_at<Reduction>(input + row_of(r) * args.row_stride, args.finish);
+      const bool goes_on = (is_pair && r == 0) || args.template goes_on_after<kSlots<Element>>(row_of(r));
+      frames[r] = Frame<Element, kAligned>(elements_of(r), length_of(r), goes_on);
+      focus[r] = focus_at<Reduction>(elements_of(r), args.finish);
     }
     for (bool again = true; again;) {
       ThreadState states[kRows];
 #pragma unroll
-      for (int r = 0; r < kRows; r++) states[r].begin(-frames[r].skip, focus[r]);
+      for (int r = 0; r < kRows; r++) states[r].begin(start_of(r) - frames[r].skip, focus[r]);
       walk<Reduction, 4, Element>(states, frames, thread, num_threads);
       __syncthreads();  // the last values were read
 #pragma unroll
@@ -367,13 +373,21 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMax
         // One warp is enough, but all must know whether to walk on.
         if (Focused<Reduction> || thread / kWarp == r) {
           const Value value = fold_lanes<Reduction, kLanes>(lanes + r * kLanes * num_threads, num_threads);
-          if constexpr (Focused<Reduction>) again |= Reduction::refocus(focus[r], value, args.length, args.finish);
-          if (!again && thread == r * kWarp) {
-            const auto part = make_part<Reduction>(value, focus[r], args.length);
-            store<Reduction>(args.outputs, row_of(r), part, args.finish);
+          if constexpr (Focused<Reduction>) again |= Reduction::refocus(focus[r], value, length_of(r), args.finish);
+          if (thread == r * kWarp) {
+            const auto part = make_part<Reduction>(value, focus[r], length_of(r));
+            if (is_pair) {
+              pair[r] = part;
+            } else if (!again) {
+              store<Reduction>(args.outputs, row_of(r), part, args.finish);
+            }
           }
         }
       }
+    }
+    if (is_pair) {
+      __syncthreads();
+      if (thread == 0) store<Reduction>(args.outputs, item, Reduction::merge(pair[0], pair[1]), args.finish);
     }
   }
 }

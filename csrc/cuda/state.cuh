@@ -6,19 +6,6 @@
 
 namespace gpureduce::cuda {
 
-// A vector of elements that are passed over.
-template <class Reduction, class Element>
-__device__ __forceinline__ uint4 neutral_vector() {
-  uint4 vector{};
-  if constexpr (has_neutral<Reduction>) {
-    Element elements[kSlots<Element>];
-#pragma unroll
-    for (int k = 0; k < kSlots<Element>; k++) elements[k] = Reduction::neutral();
-    memcpy(&vector, elements, sizeof(vector));
-  }
-  return vector;
-}
-
 // A state offers
 //   kLanes, lanes[kLanes]       what is left when finish() was called
 //   begin(first_index, focus)   index, in the row, of the first slot of vector 0 (may lie before the row)
@@ -76,7 +63,9 @@ struct State<Reduction, Element, false> {
       if (k >= begin && k < end) lanes[0] = Reduction::take(lanes[0], slot<Input, Element>(vector, k), index + k);
     }
   }
-  __device__ __forceinline__ void finish() { lanes[0] = Reduction::merge(lanes[0], packed.value(first_index)); }
+  __device__ __forceinline__ void finish() {
+    lanes[0] = Reduction::merge(lanes[0], packed.value(first_index));
+  }
 };
 
 }  // namespace gpureduce::cuda

@@ -55,6 +55,7 @@ struct ArgExtremum {
   static constexpr bool kConverts = false;
   static constexpr bool kOrdered = false;
   static constexpr bool kIndexed = true;
+  static constexpr Extreme kSide = kExtreme;
   using Input = Comparable<Element>;
   using Key = std::conditional_t<sizeof(Input) <= 4, int32_t, int64_t>;
   using Value = KeyAt<Key>;

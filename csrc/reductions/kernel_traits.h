@@ -7,14 +7,27 @@
 
 #include "core/plan.h"
 #include "reductions/count_nonzero.h"
+#include "reductions/sum.h"
 
 namespace gpureduce {
+
+// Whether the columns kernel keeps its lanes packed (cuda/packed.cuh): sums and counts of bytes, positions of 16-bit
+// floats.
+template <class Reduction, class Element>
+inline constexpr bool packs_columns = finds_position<Reduction>
+                                          ? is_small_float<Element> && sizeof(Element) == 2
+                                          : sizeof(Element) == 1 && !is_small_float<Element> &&
+                                                (std::is_same_v<Reduction, Sum<Element>> ||
+                                                 std::is_same_v<Reduction, CountNonzero<Element>>);
 
 // Outputs that a thread of the columns kernel takes at once: 16 bytes of them, fewer where their lanes would fill the
 // registers.
 template <class Reduction, class Element>
-inline constexpr int kTileVector = static_cast<int>(
-    std::min({16 / sizeof(Element), std::bit_floor(64 / sizeof(typename Reduction::Value)), size_t{8}}));
+inline constexpr int kTileVector =
+    packs_columns<Reduction, Element>
+        ? static_cast<int>(16 / sizeof(Element))
+        : static_cast<int>(std::min({16 / sizeof(Element), std::bit_floor(64 / sizeof(typename Reduction::Value)),
+                                     size_t{8}}));
 template <class Reduction, class Acc>
 inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 
