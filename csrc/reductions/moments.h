@@ -64,12 +64,14 @@ struct Moments {
   }
   static constexpr Value merge(Value a, Value b) { return {a.sum + b.sum, a.squares + b.squares}; }
 
-  static constexpr bool refocus(Focus& focus, Value value, int64_t count, const FinishArguments&) {
+  static constexpr bool refocus(Focus& focus, Value value, int64_t count, const FinishArguments& arguments) {
     const double squares = value.squares, of_sum = square(convert<Wide>(value.sum));
     if constexpr (Scales::kScaled) {
       if (focus.scale == Scales::kUsual) {
         const bool is_large = !(squares <= Scales::kLarge);  // or NaN
-        const bool is_small = squares < static_cast<double>(count) * Scales::kSmall && (squares > 0 || of_sum > 0);
+        // A variance of so little is 0, its root is not.
+        const bool is_small =
+            arguments.how == Finish::kStd && squares < static_cast<double>(count) * Scales::kSmall;
         if (is_large || is_small) {
           const Real scale = is_large ? Scales::kDown : Scales::kUp;
           focus.shift = focus.shift * (scale / focus.scale);

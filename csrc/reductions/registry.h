@@ -27,6 +27,9 @@ enum class Signature : uint8_t {
   kWhole,      // (self), the input's dtype; elements are needed
   kAlongDim,   // (self, int dim, bool keepdim=False), values and int64 positions; elements are needed
   kNorm,       // (self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None), real
+  kVar,        // (self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False), real, and the mean
+  kLogSumExp,  // (self, int[1]? dim=None, bool keepdim=False), floating point, also of integers
+  kStats,      // the same arguments, of floating point inputs; elements are needed
 };
 
 template <std::size_t N>
@@ -66,7 +69,13 @@ using Registry = std::tuple<
     Op<"any", Signature::kTruth, CountNonzero, Finish::kAny>,
     Op<"all", Signature::kTruth, CountNonzero, Finish::kAll>,
     Op<"count_nonzero", Signature::kCount, CountNonzero>,
-    Op<"norm", Signature::kNorm, SquareSum>
+    Op<"norm", Signature::kNorm, SquareSum>,
+    Op<"var", Signature::kVar, Moments, Finish::kVar>,
+    Op<"std", Signature::kVar, Moments, Finish::kStd>,
+    Op<"var_mean", Signature::kVar, Moments, Finish::kVar, 2>,
+    Op<"std_mean", Signature::kVar, Moments, Finish::kStd, 2>,
+    Op<"logsumexp", Signature::kLogSumExp, LogSumExp>,
+    Op<"stats", Signature::kStats, Statistics, Finish::kVar, 10>
     // clang-format on
     >;
 
@@ -76,5 +85,6 @@ using NansumOfIntegers = Op<"nansum", Signature::kDimsDtype, Sum>;
 using NormOfOrder0 = Op<"norm", Signature::kNorm, CountNonzero>;
 using NormOfOrder1 = Op<"norm", Signature::kNorm, AbsSum>;
 using NormOfOrderInf = Op<"norm", Signature::kNorm, AbsMinmax>;
+using NormOfOrderP = Op<"norm", Signature::kNorm, PowerSum>;
 
 }  // namespace gpureduce
