@@ -20,29 +20,44 @@ struct Indices {
   int64_t first, groups, group, group_step, step;
 };
 
+// What lanes measure their elements against (reductions/reduction.h): all against the same, or each against its own.
+template <class Focus>
+struct SharedFocus {
+  Focus focus;
+  constexpr const Focus& operator[](int64_t) const { return focus; }
+};
+template <class Focus>
+struct EachFocus {
+  const Focus* focuses;
+  constexpr const Focus& operator[](int64_t lane) const { return focuses[lane]; }
+};
+
 // Every lane takes the elements that stand at its place in each of `kCount` rows, in order; `kFirst`: from the
 // identity. The lanes are [groups][group] neighbours, the rows' indices are `round_step` apart.
-template <class Lane, int kCount, bool kFirst, class Source>
-void take_rows(typename Lane::Value* __restrict lanes, Rows<Source> rows, Indices indices, int64_t round_step) {
+template <class Lane, int kCount, bool kFirst, class Source, class Focuses>
+void take_rows(typename Lane::Value* __restrict lanes, Rows<Source> rows, Focuses focuses, Indices indices,
+               int64_t round_step) {
   for (int64_t g = 0; g < indices.groups; g++) {
     for (int64_t i = 0; i < indices.group; i++) {
       const int64_t at = g * indices.group + i;
       const int64_t index = indices.first + g * indices.group_step + i * indices.step;
       typename Lane::Value value = kFirst ? Lane::identity() : lanes[at];
-      for (int row = 0; row < kCount; row++) value = Lane::take(value, rows[row][at], index + row * round_step);
+      for (int row = 0; row < kCount; row++) {
+        value = Lane::take(value, rows[row][at], index + row * round_step, focuses[at]);
+      }
       lanes[at] = value;
     }
   }
 }
 
 // `rounds` of them, a row every `row_step` elements; `first`: the lanes start from the identity.
-template <class Lane, class Source>
+template <class Lane, class Source, class Focuses>
 void take_rounds(typename Lane::Value* lanes, const Source* rows, int64_t row_step, int64_t rounds, bool first,
-                 Indices indices, int64_t round_step) {
+                 Focuses focuses, Indices indices, int64_t round_step) {
   const auto take = [&]<int kCount, bool kFirst>() {
     Rows<Source> next{};
     for (int row = 0; row < kCount; row++) next[row] = rows + row * row_step;
-    take_rows<Lane, kCount, kFirst>(lanes, next, indices, round_step);
+    take_rows<Lane, kCount, kFirst>(lanes, next, focuses, indices, round_step);
     rows += kCount * row_step;
     rounds -= kCount;
     indices.first += kCount * round_step;
@@ -76,15 +91,15 @@ void take_keys(typename Lane::Key* __restrict keys, typename Lane::Key* __restri
 }
 
 // The first fold of a tree: lanes[i] = merge of two lanes that take one element each.
-template <class Lane, class Source>
-void take_pairs(typename Lane::Value* __restrict lanes, const Source* low, const Source* high, Indices indices,
-                int64_t high_step) {
+template <class Lane, class Source, class Focuses>
+void take_pairs(typename Lane::Value* __restrict lanes, const Source* low, const Source* high, Focuses focuses,
+                Indices indices, int64_t high_step) {
   for (int64_t g = 0; g < indices.groups; g++) {
     for (int64_t i = 0; i < indices.group; i++) {
       const int64_t at = g * indices.group + i;
       const int64_t index = indices.first + g * indices.group_step + i * indices.step;
-      lanes[at] = Lane::merge(Lane::take(Lane::identity(), low[at], index),
-                              Lane::take(Lane::identity(), high[at], index + high_step));
+      lanes[at] = Lane::merge(Lane::take(Lane::identity(), low[at], index, focuses[at]),
+                              Lane::take(Lane::identity(), high[at], index + high_step, focuses[at]));
     }
   }
 }

@@ -17,7 +17,7 @@ struct PackedLane {
   static constexpr int64_t kMaxRounds = std::numeric_limits<int64_t>::max();
 
   static constexpr Value identity() { return Reduction::identity(); }
-  static constexpr Value take(Value value, Source x, int64_t index) {
+  static constexpr Value take(Value value, Source x, int64_t index, NoFocus) {
     return Reduction::take(value, convert<typename Reduction::Input>(x), index);
   }
   static constexpr Value merge(Value a, Value b) { return Reduction::merge(a, b); }
@@ -35,7 +35,7 @@ struct NarrowSum {
   static constexpr int64_t kMaxRounds = std::numeric_limits<Narrow>::max() / kLargest;
 
   static constexpr Value identity() { return 0; }
-  static constexpr Value take(Value sum, Element x, int64_t) {
+  static constexpr Value take(Value sum, Element x, int64_t, NoFocus) {
     if constexpr (std::is_same_v<Element, Bool>)
       return static_cast<Value>(sum + (x.bits != 0));
     else
@@ -105,7 +105,7 @@ struct PackedLane<Amax<Element>, Element> {
   static constexpr int64_t kMaxRounds = std::numeric_limits<int64_t>::max();
 
   static constexpr Value identity() { return std::numeric_limits<Value>::min(); }
-  static constexpr Value take(Value best, Element x, int64_t) {
+  static constexpr Value take(Value best, Element x, int64_t, NoFocus) {
     const Value key = NarrowKey<Element>::of(x);
     return key > best ? key : best;
   }

@@ -52,6 +52,7 @@ class Walk {
                        [](const Axis& a, const Axis& b) { return a.place > b.place; });
     }
     if (reduced_.count > 0) step_ = reduced_.innermost();
+    even_places_ = has_even_places();
     choose_layout();
     choose_order();
     choose_segment();
@@ -67,7 +68,7 @@ class Walk {
       const int64_t grain = ceil_div(kGrainElements, std::max<int64_t>(1, width_ * problem_.length));
       call_.parallel_for(num_tiles_, grain, [&](int64_t begin, int64_t end) {
         const Scratch scratch(*this);
-        const Buffer<Value> leaf_values(padded_leaves() * width_);
+        const Buffer<Part> leaf_values(padded_leaves() * width_);
         for (int64_t t = begin; t < end; t++) {
           const Tile tile = locate(t);
           for (int64_t leaf = 0; leaf < leaves; leaf++) {
@@ -78,7 +79,7 @@ class Walk {
       });
       return;
     }
-    const Buffer<Value> leaf_values(num_tiles_ * padded_leaves() * width_);
+    const Buffer<Part> leaf_values(num_tiles_ * padded_leaves() * width_);
     const auto of_tile = [&](int64_t t) { return leaf_values.get() + t * padded_leaves() * width_; };
     const int64_t grain = ceil_div(kGrainElements, std::max<int64_t>(1, width_ * order_.leaf_elements));
     call_.parallel_for(num_tiles_ * leaves, grain, [&](int64_t begin, int64_t end) {
@@ -93,12 +94,15 @@ class Walk {
 
  private:
   using Value = typename Reduction::Value;
+  using Part = PartOf<Reduction>;
+  using Focus = FocusOf<Reduction>;
   using Input = typename Reduction::Input;
   // What rows are read as: converted elements come through a buffer of what take() is given.
   using Source = std::conditional_t<is_converted<Element>, Input, Element>;
   using General = PackedLane<Reduction, Source>;
   static constexpr bool kConverted = is_converted<Element>;
   static constexpr bool kMayUseIndex = is_indexed<Reduction>();
+  static constexpr SharedFocus<NoFocus> kNoFocus{};
   // AVX-512 reads no faster from memory. It is compiled where lanes are the native ones of a vector unit, for what many
   // calls are of.
   static constexpr bool kWide = !kConverted && std::is_arithmetic_v<Value> && is_common<Reduction>();
@@ -107,8 +111,8 @@ class Walk {
   struct OrderedLane {
     using Value = Walk::Value;
     static constexpr Value identity() { return Reduction::identity(); }
-    static constexpr Value take(Value value, Source x, int64_t index) {
-      return Reduction::take(value, convert<Input>(x), index);
+    static constexpr Value take(Value value, Source x, int64_t index, const Focus& focus) {
+      return take_element<Reduction>(value, convert<Input>(x), index, focus);
     }
     static constexpr Value merge(Value a, Value b) { return Reduction::merge(a, b); }
   };
@@ -161,7 +165,6 @@ class Walk {
     if (layout_ == Layout::kColumns) lanes = dense() ? kSegmentValues / next_power_of_two(width_) : 1;
     if (layout_ == Layout::kShortRows) lanes = 1;
     // Half the length or less, so that every lane of the last leaf has an element.
-    if (!linear_places()) lanes = 1;
     lanes = std::clamp<int64_t>(next_power_of_two(problem_.length) / 8, 1, std::max<int64_t>(1, lanes));
     order_.lanes = lanes;
     const int64_t least = kLeafElements / (layout_ == Layout::kRows ? 1 : width_);
@@ -178,7 +181,6 @@ class Walk {
       // A tree's first fold is that of two segments.
       if (Reduction::kOrdered && is_tree() && segment_lanes_ == order_.lanes && order_.lanes > 1) segment_lanes_ /= 2;
     }
-    if (!linear_places()) segment_lanes_ = 1;
   }
 
   static constexpr int64_t kSegmentValues = 2048 / std::max<int64_t>(1, sizeof(Value) / 8);
@@ -187,8 +189,9 @@ class Walk {
   bool dense() const {
     return inner_.stride == 1 && reduced_.count == 1 && step_.stride == width_ && width_ == inner_.size;
   }
-  // Whether the place of an element is a multiple of its position, whatever axes there are.
-  bool linear_places() const {
+  // Whether the place of an element is a multiple of its position, whatever axes there are, or nobody asks for it.
+  bool has_even_places() const {
+    if (!kMayUseIndex) return true;
     for (int a = 0; a + 1 < reduced_.count; a++) {
       if (reduced_[a].place != reduced_[a + 1].place * reduced_[a + 1].size) return false;
     }
@@ -206,11 +209,15 @@ class Walk {
           values((log2_of(walk.order_.lanes / walk.segment_lanes_) + 2) * walk.segment_values(width)),
           rows(kRounds * walk.segment_values(width)),
           block(walk.layout_ == Layout::kShortRows ? walk.problem_.length * width : 0),
+          focuses(Focused<Reduction> ? walk.segment_values(width) : 0),
+          totals(Focused<Reduction> ? width : 0),
           packed(Reduction::kOrdered ? 0 : 4 * walk.segment_values(width)) {}
     int64_t width;
     Buffer<Value> values;         // the stack of segments
     Buffer<Source> rows;          // rows that are not neighbours in the input
     Buffer<Source> block;         // short rows, transposed
+    Buffer<Focus> focuses;        // of every lane of a segment
+    Buffer<Value> totals;         // folded lanes, until they are measured against the focus
     Buffer<std::int64_t> packed;  // lanes of an order-free reduction
   };
 
@@ -348,39 +355,58 @@ class Walk {
 
   // ---- taking
 
-  template <class Lane>
+  template <class Lane, class Focuses>
   void take(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t count,
-            bool first, const Scratch& scratch) const {
+            bool first, const Focuses& focuses, const Scratch& scratch) const {
+    if (even_places_) {
+      take_evenly<Lane>(lanes, reader, position, rounds, count, first, focuses, scratch);
+      return;
+    }
+    // Places are even along the innermost axis.
+    for (int64_t r = 0; r < rounds; r++) {
+      for (int64_t done = 0; done < count;) {
+        const int64_t from = position + r * order_.lanes + done;
+        const int64_t run = std::min(count - done, step_.size - from % step_.size);
+        take_evenly<Lane>(lanes + done * reader.width, reader, from, 1, run, first && r == 0, focuses, scratch);
+        done += run;
+      }
+    }
+  }
+
+  template <class Lane, class Focuses>
+  void take_evenly(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t count,
+                   bool first, const Focuses& focuses, const Scratch& scratch) const {
     const int64_t round_step = order_.lanes * step_.place;
     read_rounds(reader, position, rounds, count, scratch,
                 [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
                   const Indices indices = indices_of(position + done * order_.lanes, count, reader.width);
                   const bool from_identity = first && done == 0;
                   run_on<kWide>(call_.isa, [=] {
-                    take_rounds<Lane>(lanes, rows, row_step, piece, from_identity, indices, round_step);
+                    take_rounds<Lane>(lanes, rows, row_step, piece, from_identity, focuses, indices, round_step);
                   });
                 });
   }
 
   // `rounds` whole rounds of a segment's lanes from `position` on, and of its first `rest` lanes one more.
-  template <class Lane>
+  template <class Lane, class Focuses>
   void take_all(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t rest,
-                const Scratch& scratch) const {
+                const Focuses& focuses, const Scratch& scratch) const {
     if (rounds == 0) std::fill_n(lanes, segment_values(reader.width), Lane::identity());
-    take<Lane>(lanes, reader, position, rounds, segment_lanes_, true, scratch);
-    if (rest > 0) take<Lane>(lanes, reader, position + rounds * order_.lanes, 1, rest, false, scratch);
+    take<Lane>(lanes, reader, position, rounds, segment_lanes_, true, focuses, scratch);
+    if (rest > 0) take<Lane>(lanes, reader, position + rounds * order_.lanes, 1, rest, false, focuses, scratch);
   }
 
   void merge(Value* low, const Value* high, int64_t count) const {
     run_on<kWide>(call_.isa, [=] { merge_values<Reduction>(low, high, count); });
   }
-  void fold(Value* values, int64_t count, int64_t width) const {
+  template <class T>
+  void fold(T* values, int64_t count, int64_t width) const {
     if (count > 1) run_on<kWide>(call_.isa, [=] { fold_values<Reduction>(values, count, width); });
   }
 
   // ---- leaves: the value of each output goes to values[output]
 
-  void walk_leaf(const Tile& tile, int64_t leaf, const Scratch& scratch, Value* values) const {
+  void walk_leaf(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
     if (layout_ == Layout::kRows) {
       for (int64_t j = 0; j < tile.width; j++) {
         const Tile row{tile.offset + j * inner_.stride, 0, 1};
@@ -391,22 +417,46 @@ class Walk {
     }
   }
 
-  void walk_leaf_of(const Reader& reader, int64_t leaf, const Scratch& scratch, Value* values) const {
+  void walk_leaf_of(const Reader& reader, int64_t leaf, const Scratch& scratch, Part* values) const {
     const int64_t start = leaf * order_.leaf_elements, length = order_.leaf_length(leaf, problem_.length);
     if (length == 0) {
-      std::fill_n(values, reader.width, Reduction::identity());
+      std::fill_n(values, reader.width, identity_of<Reduction, Part>());
     } else if constexpr (finds_position<Reduction>) {
       find_in_leaf(reader, start, length, scratch, values);
+    } else if constexpr (Focused<Reduction>) {
+      walk_with_focus(reader, start, length, scratch, values);
     } else if constexpr (Reduction::kOrdered) {
-      walk_in_order(reader, start, length, scratch, values);
+      walk_in_order(reader, start, length, kNoFocus, scratch, values);
     } else {
       walk_in_any_order(reader, start, length, scratch, values);
     }
   }
 
-  void walk_in_order(const Reader& reader, int64_t start, int64_t length, const Scratch& scratch, Value* values) const {
+  // Walks the leaf until no output asks for another focus. One that does not ask finds the same value every time.
+  void walk_with_focus(const Reader& reader, int64_t start, int64_t length, const Scratch& scratch, Part* parts) const {
+    const int64_t width = reader.width, lanes = width == 1 ? 1 : segment_lanes_;
+    Focus* focuses = scratch.focuses.get();
+    Value* totals = scratch.totals.get();
+    const Source* firsts = read(reader, start, 1, scratch.rows.get());
+    for (int64_t j = 0; j < width; j++) focuses[j] = Reduction::focus(convert<Input>(firsts[j]), call_.finish);
+    for (bool again = true; again;) {
+      for (int64_t lane = 1; lane < lanes; lane++) std::copy_n(focuses, width, focuses + lane * width);
+      if (width == 1) {
+        walk_in_order(reader, start, length, SharedFocus<Focus>{focuses[0]}, scratch, totals);
+      } else {
+        walk_in_order(reader, start, length, EachFocus<Focus>{focuses}, scratch, totals);
+      }
+      again = false;
+      for (int64_t j = 0; j < width; j++) again |= Reduction::refocus(focuses[j], totals[j], length, call_.finish);
+    }
+    for (int64_t j = 0; j < width; j++) parts[j] = make_part<Reduction>(totals[j], focuses[j], length);
+  }
+
+  template <class Focuses>
+  void walk_in_order(const Reader& reader, int64_t start, int64_t length, const Focuses& focuses,
+                     const Scratch& scratch, Value* values) const {
     const int64_t segments = order_.lanes / segment_lanes_, size = segment_values(reader.width);
-    const bool pairs = is_tree() && segments > 1;
+    const bool pairs = is_tree() && segments > 1 && even_places_;
     const int64_t visits = pairs ? segments / 2 : segments;
     const int bits = log2_of(visits);
     int64_t depth = 0;
@@ -416,11 +466,11 @@ class Walk {
       const int64_t first = segment * segment_lanes_;
       Value* lanes = scratch.values.get() + depth++ * size;
       if (pairs) {
-        take_pair(lanes, reader, start + first, length - first, scratch);
+        take_pair(lanes, reader, start + first, length - first, focuses, scratch);
       } else {
         const int64_t rounds = (length - first) / order_.lanes, left = length - first - rounds * order_.lanes;
         const bool whole = left >= segment_lanes_;
-        take_all<OrderedLane>(lanes, reader, start + first, rounds + whole, whole ? 0 : left, scratch);
+        take_all<OrderedLane>(lanes, reader, start + first, rounds + whole, whole ? 0 : left, focuses, scratch);
       }
       for (int64_t done = visit; done & 1; done >>= 1, depth--) {
         Value* low = scratch.values.get() + (depth - 2) * size;
@@ -432,18 +482,21 @@ class Walk {
   }
 
   // Two segments of a tree, half the lanes apart, folded. `left`: elements from the first one on.
-  void take_pair(Value* lanes, const Reader& reader, int64_t position, int64_t left, const Scratch& scratch) const {
+  template <class Focuses>
+  void take_pair(Value* lanes, const Reader& reader, int64_t position, int64_t left, const Focuses& focuses,
+                 const Scratch& scratch) const {
     const int64_t apart = order_.lanes / 2;
     const int64_t low = std::min(segment_lanes_, left), high = std::clamp<int64_t>(left - apart, 0, segment_lanes_);
     if (high < segment_lanes_) {
-      take_all<OrderedLane>(lanes, reader, position, low == segment_lanes_, low == segment_lanes_ ? 0 : low, scratch);
+      take_all<OrderedLane>(lanes, reader, position, low == segment_lanes_, low == segment_lanes_ ? 0 : low, focuses,
+                            scratch);
     }
     if (high > 0) {
       const Source* first = read(reader, position, high, scratch.rows.get());
       const Source* second = read(reader, position + apart, high, scratch.rows.get() + high * reader.width);
       const Indices indices = indices_of(position, high, reader.width);
       const int64_t step = apart * step_.place;
-      run_on<kWide>(call_.isa, [=] { take_pairs<OrderedLane>(lanes, first, second, indices, step); });
+      run_on<kWide>(call_.isa, [=] { take_pairs<OrderedLane>(lanes, first, second, focuses, indices, step); });
     }
   }
 
@@ -455,13 +508,13 @@ class Walk {
     const int64_t rest = length - rounds * order_.lanes;
     Value* wide = scratch.values.get();
     if constexpr (std::is_same_v<Packed, Value>) {
-      take_all<General>(wide, reader, start, rounds, rest, scratch);
+      take_all<General>(wide, reader, start, rounds, rest, kNoFocus, scratch);
     } else {
       Packed* lanes = reinterpret_cast<Packed*>(scratch.packed.get());
       for (int64_t r = 0; r < rounds;) {
         const int64_t chunk = std::min(rounds - r, General::kMaxRounds - 1);
         const bool last = r + chunk == rounds;
-        take_all<General>(lanes, reader, start + r * order_.lanes, chunk, last ? rest : 0, scratch);
+        take_all<General>(lanes, reader, start + r * order_.lanes, chunk, last ? rest : 0, kNoFocus, scratch);
         const bool first = r == 0;
         run_on<kWide>(call_.isa, [=] {
           for (int64_t i = 0; i < size; i++) {
@@ -525,11 +578,11 @@ class Walk {
 
   // ---- the result
 
-  void finish(const Tile& tile, Value* leaf_values) const {
+  void finish(const Tile& tile, Part* leaf_values) const {
     std::fill_n(leaf_values + order_.num_leaves * tile.width, (padded_leaves() - order_.num_leaves) * tile.width,
-                Reduction::identity());
+                identity_of<Reduction, Part>());
     fold(leaf_values, padded_leaves(), tile.width);
-    for_each_output<Reduction, Value>(call_.outputs, [&]<int kIndex, class Out>(void* data) {
+    for_each_output<Reduction, Part>(call_.outputs, [&]<int kIndex, class Out>(void* data) {
       Out* output = static_cast<Out*>(data) + tile.place;
       for (int64_t j = 0; j < tile.width; j++) {
         output[j * inner_.place] = to_element<Out>(gpureduce::finish<Reduction, kIndex>(leaf_values[j], call_.finish));
@@ -543,6 +596,7 @@ class Walk {
   Order order_;
   Axis inner_{1, 0, 1}, step_{1, 0, 0};
   Layout layout_ = Layout::kRows;
+  bool even_places_ = true;
   int64_t width_ = 1, segment_lanes_ = 1, tiles_per_row_ = 1, num_tiles_ = 1;
 };
 
