@@ -61,8 +61,8 @@ struct Kernel {
     constexpr auto kIndex = c10::ScalarType::Long;
     const c10::ScalarType value = self.scalar_type();
     const c10::ScalarType sum = value == c10::ScalarType::Double ? value : c10::ScalarType::Float;
-    return unpack(choose(self, dim, keepdim,
-                         {kIndex, sum, sum, sum, value, value, kIndex, kIndex, kIndex, kIndex}, /*parameter=*/1));
+    return unpack(choose(self, dim, keepdim, {kIndex, sum, sum, sum, value, value, kIndex, kIndex, kIndex, kIndex},
+                         /*parameter=*/1));
   }
 
   static at::Tensor truth(const at::Tensor& self, Dims dim, bool keepdim) {
@@ -98,7 +98,11 @@ struct Kernel {
       const DType element = require_dtype(Op::kName, input, kKinds);
       const c10::ScalarType type = resolve_dtype(Op::kName, input.scalar_type(), {}, DTypeRule::kInexact);
       const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
-      const Request request{Op::kName, reduced, keep, type, {c10::toRealValueType(type), type},
+      const Request request{Op::kName,
+                            reduced,
+                            keep,
+                            type,
+                            {c10::toRealValueType(type), type},
                             resolve_correction(Op::kName, correction)};
       if constexpr (!Backend::kSymbolic) warn_without_freedom(request, input.sizes());
       return Backend::template run<Op>(input, request, element);

@@ -100,10 +100,10 @@ c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optiona
   if (rule == DTypeRule::kInexact || rule == DTypeRule::kNorm) {
     TORCH_CHECK(!integral, at_op(op), "self: expected a floating point or complex dtype, got ", self);
   }
-  const c10::ScalarType result = dtype.value_or(!integral                      ? self
-                                                : rule == DTypeRule::kSum        ? c10::ScalarType::Long
+  const c10::ScalarType result = dtype.value_or(!integral                       ? self
+                                                : rule == DTypeRule::kSum       ? c10::ScalarType::Long
                                                 : rule == DTypeRule::kLogSumExp ? c10::get_default_dtype_as_scalartype()
-                                                                                 : self);
+                                                                                : self);
   const auto known = to_dtype(result);
   TORCH_CHECK_NOT_IMPLEMENTED(known.has_value(), at_op(op),
                               "dtype: expected a floating point, integer, bool or complex dtype that the "

@@ -7,10 +7,13 @@
 
 #include "reductions/arg_extremum.h"
 #include "reductions/count_nonzero.h"
+#include "reductions/exponential_sum.h"
 #include "reductions/extremum.h"
+#include "reductions/moments.h"
 #include "reductions/nansum.h"
 #include "reductions/norm.h"
 #include "reductions/prod.h"
+#include "reductions/stats.h"
 #include "reductions/sum.h"
 
 namespace gpureduce {
