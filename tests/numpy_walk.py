@@ -106,27 +106,54 @@ def magnitude(x: np.ndarray) -> np.ndarray:
     return np.ldexp(np.sqrt(re * re + im * im), -power)
 
 
+def leaf_slices(how: Order, n: int) -> list[slice]:
+    starts = [leaf * how.leaf for leaf in range(how.num_leaves)]
+    return [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
+
+
+def add_scaled(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of (sum, exponent) pairs along the first axis: sum * 2^exponent, with the larger exponent."""
+    exponent = np.maximum(a[1], b[1])
+    total = sum(np.ldexp(x[0], (x[1] - exponent).astype(int)) for x in (a, b))
+    return np.stack([total, exponent])
+
+
 def root_of_squares(values: np.ndarray, size: int, scaled: bool) -> np.ndarray:
-    """Order 2: where squares may be out of range, the one of three scaled sums that is in range."""
+    """Order 2. Where squares may be out of range (`scaled`), a leaf whose sum is too large or too
+    small is walked again with elements scaled by a power of two. Leaves add up in float64.
+    """
     parts = [values.real, values.imag] if np.iscomplexobj(values) else [values]
     real = parts[0].dtype.type
-
-    def squares(power: int) -> np.ndarray:
-        scale = real(2.0**power)
-        total = np.square(parts[0] * scale)
-        for part in parts[1:]:
-            total = total + np.square(part * scale)
-        return walk(total, size, wide_lane=scaled)
-
-    plain = squares(0)
-    if not scaled:
-        return np.sqrt(plain)
-    down, up, small = (-64, 88, 2.0**-60) if real == np.float32 else (-512, 600, 2.0**-900)
-    return np.where(
-        plain == np.inf,
-        np.sqrt(squares(down)) * real(2.0**-down),
-        np.where(plain < small, np.sqrt(squares(up)) * real(2.0**-up), np.sqrt(plain)),
+    how = order(values.shape[1], size)
+    single = real == np.float32
+    usual, down, up, large, small = (
+        (20, -80, 100, 120, -120) if single else (0, -600, 600, 1000, -960)
     )
+    if not scaled:
+        usual = 0
+
+    partials = np.zeros((2, len(values), p2(how.num_leaves)))
+    for leaf, where in enumerate(leaf_slices(how, values.shape[1])):
+
+        def squares(power: int, where: slice = where) -> np.ndarray:
+            scale = real(2.0**power)
+            total = np.square(parts[0][:, where] * scale)
+            for part in parts[1:]:
+                total = total + np.square(part[:, where] * scale)
+            return leaf_values(total, how.lanes, np.add, 0)
+
+        total, power = squares(usual), np.full(len(values), usual)
+        if scaled:
+            is_large = ~(total <= 2.0**large)
+            is_small = total < (where.stop - where.start) * 2.0**small
+            total = np.where(is_large, squares(down), np.where(is_small, squares(up), total))
+            power = np.where(is_large, down, np.where(is_small, up, usual))
+        total = total.astype(np.float64)
+        partials[:, :, leaf] = (
+            (np.ldexp(total, -2 * power), 0 * power) if single else (total, -2 * power)
+        )
+    total, exponent = halves(partials, add_scaled)
+    return np.ldexp(np.sqrt(total), (exponent / 2).astype(int)).astype(real)
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,4 @@ constexpr double log2_of(double x) {
   return log2(x);
 }
 
-// 2^integer for a float64 that is an integer of at most zero; 0 where that is no normal number.
-constexpr double power_of_two(double integer) {
-  if (integer < -1022) return 0;
-  return std::bit_cast<double>(static_cast<uint64_t>(static_cast<int64_t>(integer) + 1023) << 52);
-}
-
 }  // namespace gpureduce

@@ -29,9 +29,7 @@ struct ExponentialSum {
   struct Value {
     Real sum, largest;
   };
-  struct Part {
-    double sum, exponent;
-  };
+  using Part = ScaledSum;
 
   static constexpr Value identity() { return {Real(0), -std::numeric_limits<Real>::infinity()}; }
   static constexpr Focus focus(Input first, const FinishArguments& arguments) { return Terms::focus(first, arguments); }
@@ -49,19 +47,15 @@ struct ExponentialSum {
     return true;
   }
 
-  static constexpr double kFar = 0x1p1000;  // an exponent beyond all that occur
-  static constexpr Part part_identity() { return {0, -kFar}; }
+  static constexpr Part part_identity() { return {0, ScaledSum::kFarBelow}; }
   static constexpr Part part(Value value, const Focus& focus, int64_t count) {
     if (count == 0) return part_identity();
     const double sum = value.sum;
-    if (sum == std::numeric_limits<double>::infinity()) return {sum, kFar};
+    if (sum == std::numeric_limits<double>::infinity()) return {sum, ScaledSum::kFarAbove};
     const double exponent = Terms::exponent(focus), whole = nearest_integer(exponent);
     return {sum * exp2_of(exponent - whole), whole};
   }
-  static constexpr Part merge(const Part& a, const Part& b) {
-    const double exponent = a.exponent > b.exponent ? a.exponent : b.exponent;
-    return {a.sum * power_of_two(a.exponent - exponent) + b.sum * power_of_two(b.exponent - exponent), exponent};
-  }
+  static constexpr Part merge(const Part& a, const Part& b) { return a + b; }
 
   // log2 of the result, for a sum that is positive and finite.
   static constexpr double log2_of_part(const Part& part) { return part.exponent + log2_of(part.sum); }
@@ -145,8 +139,8 @@ struct PowerTerms {
   static constexpr Focus at(Real octave, Real rest, Real order) {
     const Real octaves = octave + static_cast<Real>(static_cast<int>(rest));
     const Real within = octaves > kMaxOctave ? kMaxOctave : octaves < -kMaxOctave ? -kMaxOctave : octaves;
-    const double scale = within > 0 ? power_of_two(-static_cast<double>(within)) : 1 / power_of_two(within);
-    return {within, static_cast<Real>(scale), rest - (within - octave), order};
+    const double power = negative_power_of_two(-static_cast<double>(magnitude(within)));
+    return {within, static_cast<Real>(within > 0 ? power : 1 / power), rest - (within - octave), order};
   }
   static constexpr Focus focus(Input first, const FinishArguments& arguments) {
     const Real octaves = log2_of(magnitude(first));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "reductions/magnitude.h"
+#include "reductions/scaled_sum.h"
 
 namespace gpureduce {
 
@@ -53,71 +54,80 @@ struct AbsMinmax {
   }
 };
 
-// Where squares of a type are out of range their sum is kept three times: as it is, of elements scaled down and of
-// elements scaled up, all by powers of two, which are exact. docs/accuracy.md derives the numbers: for every norm that
-// is representable one of the three neither overflows nor loses anything that matters.
+// Where squares of a type are out of range they are taken of elements times a power of two, which is exact. A leaf
+// whose sum of squares, in which `kSmall` counts per element, is outside of kSmall .. kLarge is walked again, scaled up
+// or down. docs/accuracy.md derives the numbers.
 template <class Real>
 struct SquareScales {
-  static constexpr Real kDown = 0x1p-64f, kUp = 0x1p88f;
-  static constexpr Real kSmall = 0x1p-60f;  // a sum of squares below this takes the one that is scaled up
+  static constexpr Real kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
+  static constexpr double kLarge = 0x1p120, kSmall = 0x1p-120;
 };
 template <>
 struct SquareScales<double> {
-  static constexpr double kDown = 0x1p-512, kUp = 0x1p600;
-  static constexpr double kSmall = 0x1p-900;
+  static constexpr double kUsual = 1, kDown = 0x1p-600, kUp = 0x1p600;
+  static constexpr double kLarge = 0x1p1000, kSmall = 0x1p-960;
 };
 
-// Order 2: the root of the sum of squares.
+// Order 2: the root of the sum of squares. A leaf's value in float64 holds all squares of float32; those of float64 are
+// kept with their exponent.
 template <class Element>
 struct SquareSum {
-  using Input = Accumulator<Element>;
-  using Real = RealOf<Input>;
-  struct Scaled {
-    Real plain, down, up;
-  };
-
   static constexpr bool kMeaningful = has_norm<Element>;
   static constexpr bool kConverts = true;
   static constexpr bool kOrdered = true;
   static constexpr bool kCommon = true;
+  using Input = Accumulator<Element>;
+  using Value = RealOf<Input>;
+  using Part = std::conditional_t<std::is_same_v<Value, float>, double, ScaledSum>;
+  using Scales = SquareScales<Value>;
   // The squares of float16 and float8, zero or from 2^-48 to 2^32, are all in range of float32, and so are their sums.
-  static constexpr bool kWideLane = !is_small_float<Element> || std::is_same_v<Element, BFloat16>;
-  using Value = std::conditional_t<kWideLane, Scaled, Real>;
-  using Scales = SquareScales<Real>;
+  static constexpr bool kScaled = !is_small_float<Element> || std::is_same_v<Element, BFloat16>;
 
-  static constexpr Value identity() { return Value{}; }
+  struct Focus {
+    Value scale;
+  };
+
+  static constexpr Value identity() { return 0; }
   static constexpr auto neutral() { return as_element<Element>(Input(0)); }
-  static constexpr Value take(Value sum, Input x, int64_t) {
-    if constexpr (kWideLane) {
-      return merge(sum, {square(x, Real(1)), square(x, Scales::kDown), square(x, Scales::kUp)});
+  static constexpr Focus focus(Input, const FinishArguments&) { return {kScaled ? Scales::kUsual : 1}; }
+  static constexpr Value take(Value sum, Input x, int64_t, const Focus& focus) {
+    if constexpr (is_complex<Input>) {
+      const Input z = x * focus.scale;
+      return merge(sum, z.re * z.re + z.im * z.im);
     } else {
-      return sum + x * x;
+      const Value scaled = kScaled ? x * focus.scale : x;
+      return merge(sum, scaled * scaled);
     }
   }
-  static constexpr Value merge(Value a, Value b) {
-    if constexpr (kWideLane) {
-      return {a.plain + b.plain, a.down + b.down, a.up + b.up};
-    } else {
-      return a + b;
-    }
-  }
-  static constexpr Real finish(Value sum, const FinishArguments&) {
-    if constexpr (kWideLane) {
-      if (sum.plain == std::numeric_limits<Real>::infinity()) return square_root(sum.down) * (1 / Scales::kDown);
-      if (sum.plain < Scales::kSmall) return square_root(sum.up) * (1 / Scales::kUp);
-      return square_root(sum.plain);
-    } else {
-      return square_root(sum);
-    }
+  static constexpr Value merge(Value a, Value b) { return a + b; }
+  static constexpr bool refocus(Focus& focus, Value sum, int64_t count, const FinishArguments&) {
+    if (!kScaled || focus.scale != Scales::kUsual) return false;
+    const bool is_large = !(sum <= Scales::kLarge);  // or NaN
+    const bool is_small = sum < static_cast<double>(count) * Scales::kSmall;
+    if (is_large) focus.scale = Scales::kDown;
+    if (is_small) focus.scale = Scales::kUp;
+    return is_large || is_small;
   }
 
- private:
-  static constexpr Real square(Input x, Real scale) {
-    if constexpr (is_complex<Input>) {
-      const Real re = x.re * scale, im = x.im * scale;
-      return re * re + im * im;
+  static constexpr Part part_identity() { return Part{}; }
+  static constexpr Part part(Value sum, const Focus& focus, int64_t) {
+    if constexpr (std::is_same_v<Value, float>) {
+      const double back = 1 / static_cast<double>(focus.scale);
+      return sum * back * back;
     } else {
-      return (x * scale) * (x * scale);
+      return {sum, focus.scale == Scales::kUsual ? 0 : focus.scale == Scales::kUp ? -1200.0 : 1200.0};
+    }
+  }
+  static constexpr auto merge(const Part& a, const Part& b)
+    requires(!std::is_same_v<Part, Value>)
+  {
+    return a + b;
+  }
+  static constexpr Value finish(const Part& part, const FinishArguments&) {
+    if constexpr (std::is_same_v<Value, float>) {
+      return static_cast<float>(square_root(part));
+    } else {
+      return square_root(part.sum) * (part.exponent == 0 ? 1 : part.exponent < 0 ? 0x1p-600 : 0x1p600);
     }
   }
 };
