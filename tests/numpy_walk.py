@@ -156,7 +156,142 @@ def root_of_squares(values: np.ndarray, size: int, scaled: bool) -> np.ndarray:
     return np.ldexp(np.sqrt(total), (exponent / 2).astype(int)).astype(real)
 
 
-ORDERED = ("sum", "mean", "prod", "nansum", "nanmean", "norm1", "norm2")
+@dataclass(frozen=True)
+class Parts:
+    """What leaves leave behind, (rows, leaves): counts, means by real and imaginary part, sums of
+    squared distances from them.
+    """
+
+    count: np.ndarray
+    mean: list[np.ndarray]
+    squares: np.ndarray
+
+    def half(self, upper: bool) -> Parts:
+        n = self.count.shape[-1] // 2
+        take = slice(n, None) if upper else slice(n)
+        return Parts(
+            self.count[..., take], [m[..., take] for m in self.mean], self.squares[..., take]
+        )
+
+
+def merge_parts(a: Parts, b: Parts) -> Parts:
+    """As Chan, Golub and LeVeque merge them; equal counts without a division."""
+    apart = sum_of_squares([x - y for x, y in zip(a.mean, b.mean, strict=True)])
+    count = a.count + b.count
+    share_a, share_b = a.count / count, b.count / count
+    equal = a.count == b.count
+    weight = np.where(equal, a.count * 0.5, a.count * share_b)
+    squares = (a.squares + b.squares) + apart * weight
+    means = [
+        np.where(equal, (x + y) * 0.5, x * share_a + y * share_b)
+        for x, y in zip(a.mean, b.mean, strict=True)
+    ]
+
+    def present(merged: np.ndarray, of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+        return np.where(a.count == 0, of_b, np.where(b.count == 0, of_a, merged))
+
+    return Parts(
+        count,
+        [present(m, x, y) for m, x, y in zip(means, a.mean, b.mean, strict=True)],
+        present(squares, a.squares, b.squares),
+    )
+
+
+def sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
+    total = parts[0] * parts[0]
+    for part in parts[1:]:
+        total = total + part * part
+    return total
+
+
+USUAL, DOWN, UP = 20, -80, 100  # powers of two that elements are taken times
+
+
+def leaf_moments(parts: list[np.ndarray], num_lanes: int, scaled: bool, root: bool) -> Parts:
+    """Of one leaf of each row, whose real and imaginary parts are (rows, n): distances from the
+    first element and their squares are summed, and again with another scale or from another
+    place where these sums are of no use.
+    """
+    real = parts[0].dtype.type
+    rows, n = parts[0].shape
+    power = np.full(rows, USUAL if scaled else 0)
+    shifts = [p[:, 0] * real(2.0 ** power[0]) for p in parts]
+    finite = np.logical_and.reduce([np.isfinite(shift) for shift in shifts])
+    shifts = [np.where(finite, shift, real(0)) for shift in shifts]
+    centred = np.zeros(rows, int)
+    while True:
+        scale = np.exp2(power.astype(np.float64)).astype(real)[:, None]
+        away = [p * scale - shift[:, None] for p, shift in zip(parts, shifts, strict=True)]
+        sums = [leaf_values(d, num_lanes, np.add, 0).astype(np.float64) for d in away]
+        squares = leaf_values(sum_of_squares(away), num_lanes, np.add, 0).astype(np.float64)
+        of_sum = sum_of_squares(sums)
+        again = np.zeros(rows, bool)
+        if scaled:
+            large = ~(squares <= 2.0**120)
+            small = (squares < n * 2.0**-120) & (sum_of_squares(shifts) < 1) & root
+            again = (power == USUAL) & (large | small)
+            other = np.where(again, np.where(large, DOWN, UP), power)
+            by = np.exp2((other - power).astype(np.float64)).astype(real)
+            shifts = [np.where(again, shift * by, shift) for shift in shifts]
+            power = other
+        far = ~again & (centred < 2) & (of_sum > 0.9375 * n * squares)
+        moved = [s + (t * (1 / n)).astype(real) for s, t in zip(shifts, sums, strict=True)]
+        shifts = [np.where(far, m, s) for m, s in zip(moved, shifts, strict=True)]
+        centred = centred + far
+        if not (again | far).any():
+            break
+    back = np.exp2(-power.astype(np.float64))
+    left = squares - of_sum / n
+    return Parts(
+        np.full(rows, float(n)),
+        [(s.astype(np.float64) + t / n) * back for s, t in zip(shifts, sums, strict=True)],
+        np.where(left < 0, 0.0, left) * back * back,
+    )
+
+
+def moments(
+    values: np.ndarray, size: int, scaled: bool, root: bool
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The sum of squared distances from the mean, and the mean, of each row in float64."""
+    parts = [values.real, values.imag] if np.iscomplexobj(values) else [values]
+    rows, n = values.shape
+    how = order(n, size, wide_lane=True)
+    padded = p2(how.num_leaves)
+    count, squares = np.zeros((rows, padded)), np.zeros((rows, padded))
+    means = [np.zeros((rows, padded)) for _ in parts]
+    for leaf in range(how.num_leaves if n else 0):
+        end = n if leaf == how.num_leaves - 1 else (leaf + 1) * how.leaf
+        piece = [p[:, leaf * how.leaf : end] for p in parts]
+        found = leaf_moments(piece, how.lanes, scaled, root)
+        count[:, leaf], squares[:, leaf] = found.count, found.squares
+        for mean, of_leaf in zip(means, found.mean, strict=True):
+            mean[:, leaf] = of_leaf
+    total = Parts(count, means, squares)
+    while total.count.shape[-1] > 1:
+        total = merge_parts(total.half(upper=False), total.half(upper=True))
+    if n == 0:
+        return np.full(rows, math.nan), [np.full(rows, math.nan) for _ in parts]
+    return total.squares[:, 0], [mean[:, 0] for mean in total.mean]
+
+
+def of_moments(op: str, values: np.ndarray, size: int, in_range: bool) -> np.ndarray:
+    """`var` and `std` with a correction of 1, and the mean that comes with the first."""
+    real = values.real.dtype.type
+    scaled = real == np.float32 and not in_range
+    squares, means = moments(values, size, scaled, root=op == "std")
+    if op == "mean_of_moments":
+        mean = np.empty(len(values), values.dtype)
+        mean.real = means[0].astype(real)
+        if len(means) == 2:
+            mean.imag = means[1].astype(real)
+        return mean
+    variance = squares / max(0.0, float(values.shape[1] - 1))
+    return (np.sqrt(variance) if op == "std" else variance).astype(real)
+
+
+OF_MOMENTS = ("var", "std", "mean_of_moments")
+ORDERED = ("sum", "mean", "prod", "nansum", "nanmean", "norm1", "norm2", *OF_MOMENTS)
+REAL_VALUED = ("norm1", "norm2", "var", "std")
 
 
 def combine(op: str, values: np.ndarray, size: int, dtype: torch.dtype) -> np.ndarray:
@@ -170,9 +305,11 @@ def combine(op: str, values: np.ndarray, size: int, dtype: torch.dtype) -> np.nd
             return walk(values, size, times, 1)
         if op == "norm1":
             return walk(magnitude(values), size)
+        in_range = dtype.is_floating_point and dtype.itemsize <= 2 and dtype != torch.bfloat16
         if op == "norm2":
-            in_range = dtype.is_floating_point and dtype.itemsize <= 2 and dtype != torch.bfloat16
             return root_of_squares(values, size, scaled=not in_range)
+        if op in OF_MOMENTS:
+            return of_moments(op, values, size, in_range)
         skips = op.startswith("nan")
         nan = np.isnan(values)
         total = walk(np.where(nan, values.dtype.type(0), values) if skips else values, size)
@@ -225,7 +362,7 @@ def expected(
     # One NaN: the operations of an x86 processor and of a GPU make different ones.
     real = combined.view(combined.real.dtype).copy()
     real[np.isnan(real)] = math.nan
-    if op.startswith("norm"):
+    if op in REAL_VALUED:
         result = result.to_real()
     totals = torch.from_numpy(real.view(combined.dtype))
     return to_dtype(totals, result).reshape(result_shape(t.shape, dim, keepdim))

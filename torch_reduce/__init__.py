@@ -14,6 +14,7 @@ from torch_reduce.explanation import Explanation, explain
 from torch_reduce.functions import (
     AlongDim,
     Ends,
+    Stats,
     all,
     amax,
     amin,
@@ -22,6 +23,7 @@ from torch_reduce.functions import (
     argmax,
     argmin,
     count_nonzero,
+    logsumexp,
     max,
     mean,
     min,
@@ -29,7 +31,12 @@ from torch_reduce.functions import (
     nansum,
     norm,
     prod,
+    stats,
+    std,
+    std_mean,
     sum,
+    var,
+    var_mean,
 )
 
 load()
@@ -45,6 +52,7 @@ __all__ = [
     "Card",
     "Ends",
     "Explanation",
+    "Stats",
     "__version__",
     "all",
     "amax",
@@ -57,6 +65,7 @@ __all__ = [
     "cmake_prefix_path",
     "count_nonzero",
     "explain",
+    "logsumexp",
     "max",
     "mean",
     "min",
@@ -64,5 +73,10 @@ __all__ = [
     "nansum",
     "norm",
     "prod",
+    "stats",
+    "std",
+    "std_mean",
     "sum",
+    "var",
+    "var_mean",
 ]

@@ -11,6 +11,8 @@ What holds for all of them:
 * **The order in which values are combined is fixed.** It depends on the number of reduced elements,
   the dtype and the op alone. So the same values give the same bits in every layout (as a row, a
   column, a strided view), in a batch of any size, on every run, stream and GPU, and on the CPU.
+  (Where exponentials and logarithms enter, in :func:`logsumexp` and most orders of :func:`norm`,
+  CPU and GPU agree to 2 ulp of the accumulator.)
 * There is no derivative: on a tensor that requires grad the forward runs, and a backward through it
   raises an error.
 * Errors are of the classes torch's functions raise: ``IndexError`` for a dimension that does not
@@ -28,6 +30,7 @@ from torch import Tensor
 __all__ = [
     "AlongDim",
     "Ends",
+    "Stats",
     "all",
     "amax",
     "amin",
@@ -36,6 +39,7 @@ __all__ = [
     "argmax",
     "argmin",
     "count_nonzero",
+    "logsumexp",
     "max",
     "mean",
     "min",
@@ -43,7 +47,12 @@ __all__ = [
     "nansum",
     "norm",
     "prod",
+    "stats",
+    "std",
+    "std_mean",
     "sum",
+    "var",
+    "var_mean",
 ]
 
 
@@ -59,6 +68,25 @@ class AlongDim(NamedTuple):
 
     values: Tensor
     indices: Tensor
+
+
+class Stats(NamedTuple):
+    """What :func:`stats` returns."""
+
+    count: Tensor  # type: ignore[assignment]  # a tuple's method, which nobody misses here
+    """Elements, int64."""
+    sum: Tensor
+    mean: Tensor
+    var: Tensor
+    """With a correction of 1, as :func:`var` has it."""
+    min: Tensor
+    max: Tensor
+    argmin: Tensor
+    """The position of the smallest element among the reduced dimensions, in row-major order."""
+    argmax: Tensor
+    num_nan: Tensor
+    num_inf: Tensor
+    """Infinities of both signs."""
 
 
 def sum(
@@ -524,8 +552,8 @@ def norm(
     Returns:
         A tensor of the real dtype of `dtype`, or of that of `self`.
 
-    Order 2 neither overflows nor underflows where the result is representable. A NaN makes the
-    norm NaN, except that order 0 counts it.
+    It neither overflows nor underflows where the result is representable. A NaN makes the norm NaN,
+    except that order 0 counts it.
 
     Raises:
         IndexError: If a `dim` does not exist.
@@ -537,3 +565,195 @@ def norm(
     """
     result: Tensor = torch.ops.gpureduce.norm(self, ord, dim, keepdim, dtype=dtype)
     return result
+
+
+def var(
+    self: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Variance of the elements over `dim`, as :func:`torch.var`.
+
+    Args:
+        self: The values, of a floating-point or complex dtype.
+        dim: What is reduced; all dimensions if None.
+        correction: What is taken off the number of elements; 1 if None.
+        keepdim: Whether reduced dimensions stay, with size 1.
+
+    Returns:
+        A tensor of the dtype of `self`, of its real one where that is complex.
+
+    The sum of ``abs(x - mean) ** 2``, divided by the number of elements less `correction` (by 0,
+    with a warning, where that is negative). It does not cancel where all elements are far from
+    0, and does not overflow where the result is representable. A NaN or an infinity makes it NaN.
+    The variance of nothing is NaN.
+
+    Raises:
+        IndexError: If a `dim` does not exist.
+        RuntimeError: If a `dim` is given twice, or if `self` is of integers or bool.
+
+    >>> torch_reduce.var(torch.tensor([1.0, 2.0, 4.0]))
+    tensor(2.3333)
+    """
+    result: Tensor = torch.ops.gpureduce.var(self, dim, correction=correction, keepdim=keepdim)
+    return result
+
+
+def std(
+    self: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Standard deviation of the elements over `dim`, as :func:`torch.std`.
+
+    Args:
+        self: The values, of a floating-point or complex dtype.
+        dim: What is reduced; all dimensions if None.
+        correction: What is taken off the number of elements; 1 if None.
+        keepdim: Whether reduced dimensions stay, with size 1.
+
+    Returns:
+        A tensor of the dtype of `self`, of its real one where that is complex.
+
+    The root of :func:`var`, taken before that is rounded: it is right also where the variance would
+    overflow or underflow (of float64 as far as squares reach). A NaN or an infinity makes it NaN.
+    The standard deviation of nothing is NaN.
+
+    Raises:
+        IndexError: If a `dim` does not exist.
+        RuntimeError: If a `dim` is given twice, or if `self` is of integers or bool.
+
+    >>> torch_reduce.std(torch.tensor([1.0, 3.0]), correction=0)
+    tensor(1.)
+    """
+    result: Tensor = torch.ops.gpureduce.std(self, dim, correction=correction, keepdim=keepdim)
+    return result
+
+
+def var_mean(
+    self: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Variance and mean over `dim` of one reading, as :func:`torch.var_mean`.
+
+    Args:
+        self: The values, of a floating-point or complex dtype.
+        dim: What is reduced; all dimensions if None.
+        correction: What is taken off the number of elements; 1 if None.
+        keepdim: Whether reduced dimensions stay, with size 1.
+
+    Returns:
+        ``(var, mean)``, of the dtype of `self`, the variance of complex numbers of its real one.
+
+    The variance has the bits of :func:`var`.
+
+    Raises:
+        IndexError: If a `dim` does not exist.
+        RuntimeError: If a `dim` is given twice, or if `self` is of integers or bool.
+
+    >>> torch_reduce.var_mean(torch.tensor([1.0, 2.0, 6.0]))
+    (tensor(7.), tensor(3.))
+    """
+    result: tuple[Tensor, Tensor] = torch.ops.gpureduce.var_mean(
+        self, dim, correction=correction, keepdim=keepdim
+    )
+    return result
+
+
+def std_mean(
+    self: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean over `dim` of one reading, as :func:`torch.std_mean`.
+
+    Args:
+        self: The values, of a floating-point or complex dtype.
+        dim: What is reduced; all dimensions if None.
+        correction: What is taken off the number of elements; 1 if None.
+        keepdim: Whether reduced dimensions stay, with size 1.
+
+    Returns:
+        ``(std, mean)``, of the dtype of `self`, the standard deviation of complex numbers of its
+        real one.
+
+    The standard deviation has the bits of :func:`std`.
+
+    Raises:
+        IndexError: If a `dim` does not exist.
+        RuntimeError: If a `dim` is given twice, or if `self` is of integers or bool.
+
+    >>> torch_reduce.std_mean(torch.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.), tensor(2.))
+    """
+    result: tuple[Tensor, Tensor] = torch.ops.gpureduce.std_mean(
+        self, dim, correction=correction, keepdim=keepdim
+    )
+    return result
+
+
+def logsumexp(
+    self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
+) -> Tensor:
+    """``log(sum(exp(x)))`` over `dim`, as :func:`torch.logsumexp`.
+
+    Args:
+        self: The values, of any dtype but complex ones.
+        dim: What is reduced; all dimensions if None.
+        keepdim: Whether reduced dimensions stay, with size 1.
+
+    Returns:
+        A tensor of the dtype of `self`; of torch's default dtype for integers and bool.
+
+    Nothing overflows on the way: the result is at least the largest element, and above it by at
+    most the logarithm of their number. A NaN makes it NaN; of nothing, and of -inf alone, it is
+    -inf.
+
+    Raises:
+        IndexError: If a `dim` does not exist.
+        RuntimeError: If a `dim` is given twice.
+        NotImplementedError: If `self` is complex.
+
+    >>> torch_reduce.logsumexp(torch.tensor([1000.0, 1000.0]))
+    tensor(1000.6932)
+    """
+    result: Tensor = torch.ops.gpureduce.logsumexp(self, dim, keepdim)
+    return result
+
+
+def stats(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Stats:
+    """What is worth knowing of activations and gradients, over `dim` and of one reading.
+
+    Args:
+        self: The values, of a real floating-point dtype.
+        dim: What is reduced; all dimensions if None.
+        keepdim: Whether reduced dimensions stay, with size 1.
+
+    Returns:
+        :class:`Stats`: ``count``, ``argmin``, ``argmax``, ``num_nan`` and ``num_inf`` int64;
+        ``sum``, ``mean`` and ``var`` float32, or float64 if `self` is; ``min`` and ``max`` of the
+        dtype of `self`.
+
+    A NaN makes ``sum``, ``mean``, ``var``, ``min`` and ``max`` NaN, and ``argmin`` and ``argmax``
+    find the first one. Positions are indices into the reduced dimensions in row-major order, as
+    those of :func:`argmax` are.
+
+    Raises:
+        IndexError: If a `dim` does not exist, or if a reduced dimension has no elements.
+        RuntimeError: If a `dim` is given twice, or if there is no element and no `dim`.
+        NotImplementedError: If `self` is of integers, bool or complex.
+
+    >>> found = torch_reduce.stats(torch.tensor([1.0, -2.0, 4.0]))
+    >>> found.mean, found.argmax
+    (tensor(1.), tensor(2))
+    """
+    return Stats(*torch.ops.gpureduce.stats(self, dim, keepdim))

@@ -21,6 +21,10 @@ using Whole = at::Tensor(const at::Tensor&);
 using AlongDim = Pair(const at::Tensor&, int64_t, bool);
 using Norm = at::Tensor(const at::Tensor&, const at::Scalar&, at::OptionalIntArrayRef, bool,
                         std::optional<at::ScalarType>);
+using Var = at::Tensor(const at::Tensor&, at::OptionalIntArrayRef, const std::optional<at::Scalar>&, bool);
+using VarMean = Pair(const at::Tensor&, at::OptionalIntArrayRef, const std::optional<at::Scalar>&, bool);
+using StatsOfDims = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor,
+                               at::Tensor, at::Tensor, at::Tensor>(const at::Tensor&, at::OptionalIntArrayRef, bool);
 using Rung = at::Tensor(const at::Tensor&, std::string_view);
 
 }  // namespace
@@ -118,6 +122,40 @@ at::Tensor norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntAr
                 std::optional<at::ScalarType> dtype) {
   static const auto op = find<Norm>("gpureduce::norm");
   return op.call(self, ord, dim, keepdim, dtype);
+}
+
+at::Tensor var(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
+               bool keepdim) {
+  static const auto op = find<Var>("gpureduce::var");
+  return op.call(self, dim, correction, keepdim);
+}
+
+at::Tensor std(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
+               bool keepdim) {
+  static const auto op = find<Var>("gpureduce::std");
+  return op.call(self, dim, correction, keepdim);
+}
+
+std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                                            const std::optional<at::Scalar>& correction, bool keepdim) {
+  static const auto op = find<VarMean>("gpureduce::var_mean");
+  return op.call(self, dim, correction, keepdim);
+}
+
+std::tuple<at::Tensor, at::Tensor> std_mean(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                                            const std::optional<at::Scalar>& correction, bool keepdim) {
+  static const auto op = find<VarMean>("gpureduce::std_mean");
+  return op.call(self, dim, correction, keepdim);
+}
+
+at::Tensor logsumexp(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
+  static const auto op = find<Dims>("gpureduce::logsumexp");
+  return op.call(self, dim, keepdim);
+}
+
+Stats stats(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim) {
+  static const auto op = find<StatsOfDims>("gpureduce::stats");
+  return std::make_from_tuple<Stats>(op.call(self, dim, keepdim));
 }
 
 at::Tensor sum_rung(const at::Tensor& self, std::string_view rung) {

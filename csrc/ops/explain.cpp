@@ -239,11 +239,7 @@ void call_op(const at::Tensor& self, at::OptionalIntArrayRef dim, std::optional<
     return dim->front();
   };
   if constexpr (signature == Signature::kDims) {
-    if constexpr (Op::kNumOutputs == 2) {
-      K::dims_pair(self, dim, false);
-    } else {
-      K::dims(self, dim, false);
-    }
+    K::dims(self, dim, false);
   } else if constexpr (signature == Signature::kTruth) {
     K::truth(self, dim, false);
   } else if constexpr (signature == Signature::kCount) {
@@ -258,6 +254,12 @@ void call_op(const at::Tensor& self, at::OptionalIntArrayRef dim, std::optional<
     K::along_dim(self, *one_dim(), false);
   } else if constexpr (signature == Signature::kNorm) {
     K::norm(self, 2, dim, false, dtype);
+  } else if constexpr (signature == Signature::kVar) {
+    K::var(self, dim, std::nullopt, false);
+  } else if constexpr (signature == Signature::kLogSumExp) {
+    K::logsumexp(self, dim, false);
+  } else if constexpr (signature == Signature::kStats) {
+    K::stats(self, dim, false);
   } else {
     K::dims_dtype(self, dim, false, dtype);
   }

@@ -22,13 +22,16 @@ template <class Backend, class Op>
 struct Kernel {
   using Dims = at::OptionalIntArrayRef;
   static constexpr bool kRealOnly = !Op::template Reduction<Complex<float>>::kMeaningful;
+  static constexpr DTypeKinds kKinds = Op::kSignature == Signature::kStats ? DTypeKinds::kFloats
+                                       : kRealOnly                         ? DTypeKinds::kReal
+                                                                           : DTypeKinds::kAll;
 
   static at::Tensor dims_dtype(const at::Tensor& self, Dims dim, bool keepdim, std::optional<c10::ScalarType> dtype) {
     const auto reduce = [&](const at::Tensor& input, bool keep) {
       constexpr DTypeRule rule = Op::kSignature == Signature::kMean      ? DTypeRule::kMean
-                                 : Op::kSignature == Signature::kNanMean ? DTypeRule::kNanMean
+                                 : Op::kSignature == Signature::kNanMean ? DTypeRule::kInexact
                                                                          : DTypeRule::kSum;
-      const DType element = require_dtype(Op::kName, input, kRealOnly);
+      const DType element = require_dtype(Op::kName, input, kKinds);
       const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
       const c10::ScalarType result = resolve_dtype(Op::kName, input.scalar_type(), dtype, rule);
       TORCH_CHECK_NOT_IMPLEMENTED(!kRealOnly || !c10::isComplexType(result), "gpureduce::", Op::kName,
@@ -44,18 +47,22 @@ struct Kernel {
     return with_few_dims(self, dim, keepdim, reduce)[0];
   }
 
-  static at::Tensor dims(const at::Tensor& self, Dims dim, bool keepdim) {
-    return choose(self, dim, keepdim, {self.scalar_type()})[0];
-  }
-  static std::tuple<at::Tensor, at::Tensor> dims_pair(const at::Tensor& self, Dims dim, bool keepdim) {
-    return pair(choose(self, dim, keepdim, {self.scalar_type(), self.scalar_type()}));
+  static auto dims(const at::Tensor& self, Dims dim, bool keepdim) {
+    return unpack(choose(self, dim, keepdim, {self.scalar_type(), self.scalar_type()}));
   }
   static at::Tensor index(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
     return choose(self, dim ? Dims(*dim) : Dims(), keepdim, {c10::ScalarType::Long})[0];
   }
   static at::Tensor whole(const at::Tensor& self) { return choose(self, std::nullopt, false, {self.scalar_type()})[0]; }
-  static std::tuple<at::Tensor, at::Tensor> along_dim(const at::Tensor& self, int64_t dim, bool keepdim) {
-    return pair(choose(self, dim, keepdim, {self.scalar_type(), c10::ScalarType::Long}));
+  static auto along_dim(const at::Tensor& self, int64_t dim, bool keepdim) {
+    return unpack(choose(self, dim, keepdim, {self.scalar_type(), c10::ScalarType::Long}));
+  }
+  static auto stats(const at::Tensor& self, Dims dim, bool keepdim) {
+    constexpr auto kIndex = c10::ScalarType::Long;
+    const c10::ScalarType value = self.scalar_type();
+    const c10::ScalarType sum = value == c10::ScalarType::Double ? value : c10::ScalarType::Float;
+    return unpack(choose(self, dim, keepdim, {kIndex, sum, sum, sum, value, value, kIndex, kIndex, kIndex, kIndex},
+                         /*parameter=*/1));
   }
 
   static at::Tensor truth(const at::Tensor& self, Dims dim, bool keepdim) {
@@ -69,7 +76,7 @@ struct Kernel {
   static at::Tensor norm(const at::Tensor& self, const at::Scalar& order, Dims dim, bool keepdim,
                          std::optional<c10::ScalarType> dtype) {
     const auto reduce = [&](const at::Tensor& input, bool keep) {
-      const DType element = require_dtype(Op::kName, input, kRealOnly);
+      const DType element = require_dtype(Op::kName, input, kKinds);
       const c10::ScalarType through = resolve_dtype(Op::kName, input.scalar_type(), dtype, DTypeRule::kNorm);
       const double p = resolve_order(Op::kName, order);
       const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
@@ -80,15 +87,47 @@ struct Kernel {
       }
       if (p == 0) return Backend::template run<NormOfOrder0>(input, request, element);
       if (p == 1) return Backend::template run<NormOfOrder1>(input, request, element);
-      TORCH_CHECK_NOT_IMPLEMENTED(p == 2, "gpureduce::", Op::kName, "(): ord: expected 0, 1, 2, inf or -inf, got ", p);
-      return Backend::template run<Op>(input, request, element);
+      if (p == 2) return Backend::template run<Op>(input, request, element);
+      return Backend::template run<NormOfOrderP>(input, request, element);
     };
     return with_few_dims(self, dim, keepdim, reduce)[0];
   }
 
+  static auto var(const at::Tensor& self, Dims dim, const std::optional<at::Scalar>& correction, bool keepdim) {
+    return unpack(with_few_dims(self, dim, keepdim, [&](const at::Tensor& input, bool keep) {
+      const DType element = require_dtype(Op::kName, input, kKinds);
+      const c10::ScalarType type = resolve_dtype(Op::kName, input.scalar_type(), {}, DTypeRule::kInexact);
+      const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
+      const Request request{Op::kName,
+                            reduced,
+                            keep,
+                            type,
+                            {c10::toRealValueType(type), type},
+                            resolve_correction(Op::kName, correction)};
+      if constexpr (!Backend::kSymbolic) warn_without_freedom(request, input.sizes());
+      return Backend::template run<Op>(input, request, element);
+    }));
+  }
+
+  static at::Tensor logsumexp(const at::Tensor& self, Dims dim, bool keepdim) {
+    return with_few_dims(self, dim, keepdim, [&](const at::Tensor& input, bool keep) {
+      const DType element = require_dtype(Op::kName, input, kKinds);
+      const c10::ScalarType type = resolve_dtype(Op::kName, input.scalar_type(), {}, DTypeRule::kLogSumExp);
+      const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
+      return Backend::template run<Op>(input, {Op::kName, reduced, keep, type, {type}}, element);
+    })[0];
+  }
+
  private:
   static bool reduces_all(Dims dim) { return !dim.has_value() || dim->empty(); }
-  static std::tuple<at::Tensor, at::Tensor> pair(const Tensors<Op>& results) { return {results[0], results[1]}; }
+  // As the op returns them.
+  static auto unpack(Tensors<Op> results) {
+    if constexpr (Op::kNumOutputs == 1) {
+      return std::move(results[0]);
+    } else {
+      return std::apply([](auto&... each) { return std::make_tuple(std::move(each)...); }, results);
+    }
+  }
 
   // reduce(input, keepdim), where the whole of a tensor with more dims than a DimSet holds goes without those of
   // size 1.
@@ -109,11 +148,12 @@ struct Kernel {
   }
 
   // What chooses an element, and so needs one.
-  static Tensors<Op> choose(const at::Tensor& self, Dims dim, bool keepdim, const ResultTypes& types) {
+  static Tensors<Op> choose(const at::Tensor& self, Dims dim, bool keepdim, const ResultTypes& types,
+                            double parameter = 0) {
     return with_few_dims(self, dim, keepdim, [&](const at::Tensor& input, bool keep) {
-      const DType element = require_dtype(Op::kName, input, kRealOnly);
+      const DType element = require_dtype(Op::kName, input, kKinds);
       const DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
-      const Request request{Op::kName, reduced, keep, input.scalar_type(), types};
+      const Request request{Op::kName, reduced, keep, input.scalar_type(), types, parameter};
       // An input with elements, which is the rule, has them along every dim.
       if (Backend::kSymbolic || input.numel() == 0) {
         require_elements(request, input.sym_sizes(), !reduces_all(dim),
@@ -126,7 +166,7 @@ struct Kernel {
   static at::Tensor count_with(const at::Tensor& self, Dims dim, bool keepdim, c10::ScalarType type) {
     const bool nothing = Op::kSignature == Signature::kTruth && dim.has_value() && dim->empty();
     const auto reduce = [&](const at::Tensor& input, bool keep) {
-      const DType element = require_dtype(Op::kName, input, kRealOnly);
+      const DType element = require_dtype(Op::kName, input, kKinds);
       DimSet reduced = resolve_dims(Op::kName, dim, input.dim());
       if (nothing) reduced.reset();
       return Backend::template run<Op>(input, {Op::kName, reduced, keep, input.scalar_type(), {type}}, element);
@@ -140,9 +180,7 @@ void register_kernels(torch::Library& library) {
   const auto add = [&]<class Op>() {
     using K = Kernel<Backend, Op>;
     constexpr Signature signature = Op::kSignature;
-    if constexpr (signature == Signature::kDims && Op::kNumOutputs == 2) {
-      library.impl(Op::kName, TORCH_FN(K::dims_pair));
-    } else if constexpr (signature == Signature::kDims) {
+    if constexpr (signature == Signature::kDims) {
       library.impl(Op::kName, TORCH_FN(K::dims));
     } else if constexpr (signature == Signature::kTruth) {
       library.impl(Op::kName, TORCH_FN(K::truth));
@@ -156,6 +194,12 @@ void register_kernels(torch::Library& library) {
       library.impl(Op::kName, TORCH_FN(K::along_dim));
     } else if constexpr (signature == Signature::kNorm) {
       library.impl(Op::kName, TORCH_FN(K::norm));
+    } else if constexpr (signature == Signature::kVar) {
+      library.impl(Op::kName, TORCH_FN(K::var));
+    } else if constexpr (signature == Signature::kLogSumExp) {
+      library.impl(Op::kName, TORCH_FN(K::logsumexp));
+    } else if constexpr (signature == Signature::kStats) {
+      library.impl(Op::kName, TORCH_FN(K::stats));
     } else {
       library.impl(Op::kName, TORCH_FN(K::dims_dtype));
     }

@@ -1,5 +1,6 @@
 #include "ops/request.h"
 
+#include <c10/core/DefaultDtype.h>
 #include <c10/util/Exception.h>
 
 namespace gpureduce {
@@ -80,24 +81,29 @@ DimSet resolve_dims(const char* op, at::OptionalIntArrayRef dims, int64_t num_di
   return reduced;
 }
 
-DType require_dtype(const char* op, const at::Tensor& self, bool real_only) {
+DType require_dtype(const char* op, const at::Tensor& self, DTypeKinds kinds) {
   const auto dtype = to_dtype(self.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(dtype.has_value(), at_op(op),
                               "self: expected a floating point, integer, bool or complex "
                               "dtype that the library knows, got ",
                               self.scalar_type());
-  TORCH_CHECK_NOT_IMPLEMENTED(!real_only || !is_complex_dtype(*dtype), at_op(op), "self: expected a real dtype, got ",
-                              self.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(kinds != DTypeKinds::kReal || !is_complex_dtype(*dtype), at_op(op),
+                              "self: expected a real dtype, got ", self.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(kinds != DTypeKinds::kFloats || is_float_dtype(*dtype), at_op(op),
+                              "self: expected a real floating point dtype, got ", self.scalar_type());
   return *dtype;
 }
 
 c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype,
                               DTypeRule rule) {
   const bool integral = c10::isIntegralType(self, /*includeBool=*/true);
-  if (rule == DTypeRule::kNanMean || rule == DTypeRule::kNorm) {
+  if (rule == DTypeRule::kInexact || rule == DTypeRule::kNorm) {
     TORCH_CHECK(!integral, at_op(op), "self: expected a floating point or complex dtype, got ", self);
   }
-  const c10::ScalarType result = dtype.value_or(rule == DTypeRule::kSum && integral ? c10::ScalarType::Long : self);
+  const c10::ScalarType result = dtype.value_or(!integral                       ? self
+                                                : rule == DTypeRule::kSum       ? c10::ScalarType::Long
+                                                : rule == DTypeRule::kLogSumExp ? c10::get_default_dtype_as_scalartype()
+                                                                                : self);
   const auto known = to_dtype(result);
   TORCH_CHECK_NOT_IMPLEMENTED(known.has_value(), at_op(op),
                               "dtype: expected a floating point, integer, bool or complex dtype that the "
@@ -124,6 +130,21 @@ c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optiona
 double resolve_order(const char* op, const c10::Scalar& order) {
   TORCH_CHECK(!order.isComplex(), at_op(op), "ord: expected a real number, got a complex one");
   return order.toDouble();
+}
+
+double resolve_correction(const char* op, const std::optional<c10::Scalar>& correction) {
+  if (!correction.has_value()) return 1;
+  TORCH_CHECK(!correction->isComplex(), at_op(op), "correction: expected a real number, got a complex one");
+  return correction->toDouble();
+}
+
+void warn_without_freedom(const Request& request, c10::IntArrayRef sizes) {
+  int64_t length = 1;
+  for (size_t d = 0; d < sizes.size(); d++) length *= request.reduced[d] ? sizes[d] : 1;
+  if (static_cast<double>(length) - request.parameter <= 0) {
+    TORCH_WARN(at_op(request.op), "degrees of freedom is <= 0: correction: expected less than the ", length,
+               " elements of a reduction, got ", request.parameter);
+  }
 }
 
 void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, EmptyRule rule) {

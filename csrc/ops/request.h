@@ -39,20 +39,28 @@ std::optional<DType> to_dtype(c10::ScalarType type);
 DimSet resolve_dims(const char* op, at::OptionalIntArrayRef dims, int64_t num_dims);
 
 // NotImplementedError for a dtype that the library or the op has no meaning for.
-DType require_dtype(const char* op, const at::Tensor& self, bool real_only);
+enum class DTypeKinds : uint8_t { kAll, kReal, kFloats };
+DType require_dtype(const char* op, const at::Tensor& self, DTypeKinds kinds);
 
 // The dtype that elements are converted to, and that the result has or, of a norm, is the real part of.
 enum class DTypeRule : uint8_t {
-  kSum,      // any; int64 for integers and bool where none is asked for
-  kMean,     // floating point or complex
-  kNanMean,  // the same, and so must the input be
-  kNorm,     // the same, of the input's kind and no narrower
+  kSum,        // any; int64 for integers and bool where none is asked for
+  kLogSumExp,  // the input's; torch's default dtype for integers and bool
+  kMean,       // floating point or complex
+  kInexact,    // the same, and so must the input be
+  kNorm,       // the same, of the input's kind and no narrower
 };
 c10::ScalarType resolve_dtype(const char* op, c10::ScalarType self, std::optional<c10::ScalarType> dtype,
                               DTypeRule rule);
 
 // The order of a norm; RuntimeError for a complex one.
 double resolve_order(const char* op, const c10::Scalar& order);
+
+// What a variance takes off the number of elements, 1 by default; RuntimeError for a complex one.
+double resolve_correction(const char* op, const std::optional<c10::Scalar>& correction);
+
+// Warns, as torch does, where a variance has no degree of freedom left.
+void warn_without_freedom(const Request& request, c10::IntArrayRef sizes);
 
 // The result's sizes, int64_t or SymInt.
 template <class Size>

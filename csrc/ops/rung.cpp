@@ -40,7 +40,7 @@ at::Tensor rung_meta(const at::Tensor& self, c10::string_view name) {
 RungInput check_rung(const at::Tensor& self, c10::string_view name) {
   const auto rung = parse_rung(std::string_view(name.data(), name.size()));
   TORCH_CHECK_VALUE(rung.has_value(), "gpureduce::", kName, "(): rung: expected one of ", rung_names(), ", got ", name);
-  const DType dtype = require_dtype(kName, self, /*real_only=*/true);
+  const DType dtype = require_dtype(kName, self, DTypeKinds::kReal);
   return {*rung, self.is_meta() ? self : self.contiguous(), dtype, accumulator_of(dtype),
           resolve_dtype(kName, self.scalar_type(), std::nullopt, DTypeRule::kSum)};
 }

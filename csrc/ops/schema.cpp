@@ -19,6 +19,8 @@ constexpr const char* arguments_of(Signature signature) {
       return "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)";
     case Signature::kDims:
     case Signature::kTruth:
+    case Signature::kLogSumExp:
+    case Signature::kStats:
       return "(Tensor self, int[1]? dim=None, bool keepdim=False)";
     case Signature::kCount:
       return "(Tensor self, int[1]? dim=None)";
@@ -28,18 +30,32 @@ constexpr const char* arguments_of(Signature signature) {
       return "(Tensor self)";
     case Signature::kAlongDim:
       return "(Tensor self, int dim, bool keepdim=False)";
+    case Signature::kVar:
+      return "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)";
     case Signature::kNorm:
       break;
   }
   return "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)";
 }
 
+constexpr const char* results_of(Signature signature, int num_outputs) {
+  if (num_outputs == 1) return "Tensor";
+  switch (signature) {
+    case Signature::kAlongDim:
+      return "(Tensor values, Tensor indices)";
+    case Signature::kVar:
+      return "(Tensor, Tensor)";
+    case Signature::kStats:
+      return "(Tensor count, Tensor sum, Tensor mean, Tensor var, Tensor min, Tensor max, Tensor argmin, "
+             "Tensor argmax, Tensor num_nan, Tensor num_inf)";
+    default:
+      return "(Tensor min, Tensor max)";
+  }
+}
+
 template <class Op>
 std::string schema_of() {
-  const char* results = Op::kNumOutputs == 1                     ? "Tensor"
-                        : Op::kSignature == Signature::kAlongDim ? "(Tensor values, Tensor indices)"
-                                                                 : "(Tensor min, Tensor max)";
-  return c10::str(Op::kName, arguments_of(Op::kSignature), " -> ", results);
+  return c10::str(Op::kName, arguments_of(Op::kSignature), " -> ", results_of(Op::kSignature, Op::kNumOutputs));
 }
 
 template <class F>

@@ -114,41 +114,51 @@ struct LogSumExp : ExponentialSum<Element, ExponentialTerms<Element>> {
   }
 };
 
-// |x|^p = 2^(p log2 |x|), of elements scaled by a power of two.
+// |x|^p = 2^(p log2 |x|), relative to a centre near the leaf's largest |x|^p: a power of two, by which elements are
+// scaled, and a rest within the octave, which is taken off their logarithms.
 template <class Element>
 struct PowerTerms {
   using Input = Accumulator<Element>;
   using Real = RealOf<Input>;
-  static constexpr Real kMaxScale = std::numeric_limits<Real>::max_exponent - 2;
+  using Limits = std::numeric_limits<Real>;
+  static constexpr Real kMaxOctave = Limits::max_exponent - 2;
 
   struct Focus {
     Real octave, scale;  // scale = 2^-octave
-    Real order;          // p
+    Real rest;
+    Real order;  // p
   };
-  static constexpr Focus at(Real octave, Real order) {
-    const Real within = octave > kMaxScale ? kMaxScale : octave < -kMaxScale ? -kMaxScale : octave;
-    const Real whole = static_cast<Real>(static_cast<int>(within));
-    const double power = negative_power_of_two(-static_cast<double>(magnitude(whole)));
-    const double scale = whole > 0 ? power : 1 / power;
-    return {whole, static_cast<Real>(scale), order};
+  // As torch does, the order is taken as a number of the accumulator's type; beyond these it makes no difference.
+  static constexpr Real order_of(const FinishArguments& arguments) {
+    constexpr double kLeast = Limits::min(), kMost = sizeof(Real) == 4 ? 0x1p100 : 0x1p900;
+    const double order = arguments.parameter, size = magnitude(order);
+    const double within = size < kLeast ? kLeast : size > kMost ? kMost : size;  // a NaN stays one
+    return static_cast<Real>(order < 0 ? -within : within);
+  }
+  // The centre 2^(octave + rest), with whole octaves moved from the rest.
+  static constexpr Focus at(Real octave, Real rest, Real order) {
+    const Real octaves = octave + static_cast<Real>(static_cast<int>(rest));
+    const Real within = octaves > kMaxOctave ? kMaxOctave : octaves < -kMaxOctave ? -kMaxOctave : octaves;
+    const double power = negative_power_of_two(-static_cast<double>(magnitude(within)));
+    return {within, static_cast<Real>(within > 0 ? power : 1 / power), rest - (within - octave), order};
   }
   static constexpr Focus focus(Input first, const FinishArguments& arguments) {
-    const Real octave = log2_of(magnitude(first));
-    return at(octave - octave == 0 ? octave : Real(0), static_cast<Real>(arguments.parameter));
+    const Real octaves = log2_of(magnitude(first));
+    return at(0, octaves - octaves == 0 ? octaves : Real(0), order_of(arguments));
   }
   static constexpr Real exponent(Input x, const Focus& focus) {
-    return log2_of(magnitude(x) * focus.scale) * focus.order;
+    return (log2_of(magnitude(x) * focus.scale) - focus.rest) * focus.order;
   }
-  static constexpr double exponent(const Focus& focus) { return static_cast<double>(focus.octave) * focus.order; }
+  static constexpr double exponent(const Focus& focus) {
+    return (static_cast<double>(focus.octave) + focus.rest) * focus.order;
+  }
 
-  // Exponents near zero are rounded least. Within an octave of the largest element there is nothing to gain.
-  static constexpr bool keeps(const Focus& focus, Real largest) {
-    constexpr Real kLeast = -24, kMost = 24;
-    return largest == std::numeric_limits<Real>::infinity() || (largest >= kLeast && largest <= kMost) ||
-           moved(focus, largest).octave == focus.octave;
+  static constexpr bool keeps(const Focus&, Real largest) {
+    constexpr Real kFarthest = 24;  // exponents near zero are rounded least
+    return largest == Limits::infinity() || magnitude(largest) <= kFarthest;
   }
   static constexpr Focus moved(const Focus& focus, Real largest) {
-    return at(focus.octave + largest / focus.order, focus.order);
+    return at(focus.octave, focus.rest + largest / focus.order, focus.order);
   }
 };
 
@@ -159,12 +169,11 @@ struct PowerSum : ExponentialSum<Element, PowerTerms<Element>> {
   using typename Base::Part, typename Base::Real;
   static constexpr bool kMeaningful = has_norm<Element>;
 
-  // As torch does, the order is taken as a number of the accumulator's type.
   static constexpr Real finish(const Part& part, const FinishArguments& arguments) {
-    const double order = static_cast<Real>(arguments.parameter);
+    const double order = PowerTerms<Element>::order_of(arguments);
     if (Base::is_plain(part)) return static_cast<Real>(exp2_of(Base::log2_of_part(part) / order));
     if (part.sum != part.sum) return std::numeric_limits<Real>::quiet_NaN();
-    const bool is_infinite = (part.sum > 0) == (order > 0);
+    const bool is_infinite = part.sum > 0 ? order > 0 : order < 0;
     return is_infinite ? std::numeric_limits<Real>::infinity() : Real(0);
   }
 };

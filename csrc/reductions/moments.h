@@ -14,8 +14,9 @@ struct MomentScales {
   static constexpr Real kUsual = 1;
 };
 template <class Element>
-requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
-         (!is_small_float<Element> || std::is_same_v<Element, BFloat16>)) struct MomentScales<Element, float> {
+  requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
+           (!is_small_float<Element> || std::is_same_v<Element, BFloat16>))
+struct MomentScales<Element, float> {
   static constexpr bool kScaled = true;
   static constexpr float kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
   // A leaf's sum of squares beyond these is walked again, scaled down or up; the second one counts per element.
@@ -45,7 +46,7 @@ struct Moments {
   struct Focus {
     Input shift;  // scaled
     Real scale;
-    bool centred;
+    int centred;  // how many times
   };
   struct Part {
     double count, squares;
@@ -55,7 +56,7 @@ struct Moments {
   static constexpr Value identity() { return {Input(0), Real(0)}; }
   static constexpr Focus focus(Input first, const FinishArguments&) {
     const Input shift = scaled(first, Scales::kUsual);
-    return {is_finite(shift) ? shift : Input(0), Scales::kUsual, false};
+    return {is_finite(shift) ? shift : Input(0), Scales::kUsual, 0};
   }
   static constexpr Value take(Value value, Input x, int64_t, const Focus& focus) {
     const Input distance = scaled(x, focus.scale) - focus.shift;
@@ -63,12 +64,14 @@ struct Moments {
   }
   static constexpr Value merge(Value a, Value b) { return {a.sum + b.sum, a.squares + b.squares}; }
 
-  static constexpr bool refocus(Focus& focus, Value value, int64_t count, const FinishArguments&) {
+  static constexpr bool refocus(Focus& focus, Value value, int64_t count, const FinishArguments& arguments) {
     const double squares = value.squares, of_sum = square(convert<Wide>(value.sum));
     if constexpr (Scales::kScaled) {
       if (focus.scale == Scales::kUsual) {
         const bool is_large = !(squares <= Scales::kLarge);  // or NaN
-        const bool is_small = squares < static_cast<double>(count) * Scales::kSmall && (squares > 0 || of_sum > 0);
+        // A variance of so little is 0, its root is not. What is further from 0 has no such distances.
+        const bool is_small = arguments.how == Finish::kStd && squares < static_cast<double>(count) * Scales::kSmall &&
+                              square(focus.shift) < 1;
         if (is_large || is_small) {
           const Real scale = is_large ? Scales::kDown : Scales::kUp;
           focus.shift = focus.shift * (scale / focus.scale);
@@ -77,10 +80,11 @@ struct Moments {
         }
       }
     }
-    // The difference that the variance is computed from would lose more than four of the squares' bits.
-    if (!focus.centred && of_sum > 0.9375 * static_cast<double>(count) * squares) {
+    // The difference that the variance is computed from would lose more than four of the squares' bits. Where a leaf's
+    // first element was out of range, its mean is found in two steps.
+    if (focus.centred < 2 && of_sum > 0.9375 * static_cast<double>(count) * squares) {
       focus.shift = focus.shift + convert<Input>(convert<Wide>(value.sum) * (1 / static_cast<double>(count)));
-      focus.centred = true;
+      focus.centred++;
       return true;
     }
     return false;
@@ -107,11 +111,14 @@ struct Moments {
 
   // The variance or the standard deviation, and the mean.
   static constexpr std::tuple<Real, Input> finish(const Part& part, const FinishArguments& arguments) {
+    if (part.count == 0) {
+      constexpr Real kNan = std::numeric_limits<Real>::quiet_NaN();
+      return {kNan, Input(kNan)};
+    }
     const double freedom = part.count - arguments.parameter;
     const double variance = part.squares / (freedom > 0 ? freedom : 0);
     const double spread = arguments.how == Finish::kStd ? square_root(variance) : variance;
-    const Wide mean = part.count == 0 ? Wide(std::numeric_limits<double>::quiet_NaN()) : part.mean;
-    return {static_cast<Real>(spread), convert<Input>(mean)};
+    return {static_cast<Real>(spread), convert<Input>(part.mean)};
   }
 
  private:

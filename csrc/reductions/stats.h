@@ -8,7 +8,7 @@
 namespace gpureduce {
 
 template <class Element>
-struct Stats {
+struct Statistics {
   using Input = Accumulator<Element>;
   using OfMoments = Moments<Element>;
   using Largest = Argmax<Element>;

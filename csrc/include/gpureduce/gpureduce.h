@@ -6,7 +6,8 @@
 //
 // Determinism: the order in which values are combined depends on the length of the reduction, the input's dtype and the
 // function, and on nothing else, so that the same values give the same bits on every run, device, batch size, alignment
-// and layout, on GPU and CPU (docs/order.md).
+// and layout, on GPU and CPU (docs/order.md). Where exponentials and logarithms enter (logsumexp, norms of general
+// order) CPU and GPU agree to 2 ulp of the accumulator.
 //
 // `dim`: the dims to reduce, negative ones from the end; none or an empty list reduces all. `keepdim`: reduced dims
 // stay with size 1. c10::IndexError: no such dim. c10::Error: the same dim twice, more than 64 dims.
@@ -88,12 +89,48 @@ GPUREDUCE_API at::Tensor count_nonzero(const at::Tensor& self, at::OptionalIntAr
 
 // The vector norm of order `ord` of floating point and complex elements: for 0 the number that are not zero, for inf
 // and -inf the largest and the smallest |x|, else (sum of |x|^ord)^(1/ord). Result dtype: the real one of `dtype`,
-// which must hold every element and be complex where the input is (c10::Error otherwise), else the input's. Order 2
-// neither overflows nor underflows where its result is representable. c10::Error: no element, and an order that is
-// negative or infinite.
+// which must hold every element and be complex where the input is (c10::Error otherwise), else the input's. It neither
+// overflows nor underflows where the result is representable. c10::Error: no element, and an order that is negative or
+// infinite.
 GPUREDUCE_API at::Tensor norm(const at::Tensor& self, const at::Scalar& ord = 2,
                               at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false,
                               std::optional<at::ScalarType> dtype = std::nullopt);
+
+// Variance and standard deviation of floating point and complex elements (c10::Error otherwise), with or without their
+// mean: (var, mean), (std, mean). The sum of squared distances from the mean is divided by the number of elements less
+// `correction`, which is 1 where none is given; by 0, with a warning, where that is negative. Result dtypes: the
+// input's, of the variance its real one. Of no element: NaN. Neither cancels where all elements are far from 0, nor
+// overflows where the result is representable (of float64: where its square is).
+GPUREDUCE_API at::Tensor var(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt,
+                             const std::optional<at::Scalar>& correction = std::nullopt, bool keepdim = false);
+GPUREDUCE_API at::Tensor std(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt,
+                             const std::optional<at::Scalar>& correction = std::nullopt, bool keepdim = false);
+GPUREDUCE_API std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& self,
+                                                          at::OptionalIntArrayRef dim = std::nullopt,
+                                                          const std::optional<at::Scalar>& correction = std::nullopt,
+                                                          bool keepdim = false);
+GPUREDUCE_API std::tuple<at::Tensor, at::Tensor> std_mean(const at::Tensor& self,
+                                                          at::OptionalIntArrayRef dim = std::nullopt,
+                                                          const std::optional<at::Scalar>& correction = std::nullopt,
+                                                          bool keepdim = false);
+
+// log(sum(exp(x))) of real elements, without overflow. Result dtype: the input's, torch's default dtype for integers
+// and bool. Of no element, and of nothing but -inf: -inf. The same bits on every run, GPU, batch size, alignment and
+// layout; a CPU may differ from a GPU by 2 ulp of the accumulator.
+GPUREDUCE_API at::Tensor logsumexp(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt,
+                                   bool keepdim = false);
+
+// What is worth knowing of activations and gradients, of one reading: real floating point elements only. A NaN makes
+// all but the counts NaN, as in sum, var, amin and amax; positions are those of argmin and argmax, among the reduced
+// dims in row-major order. c10::IndexError: a reduced dim has no element; c10::Error where no dim was given.
+struct Stats {
+  at::Tensor count;             // of the elements: int64
+  at::Tensor sum, mean, var;    // float32, of float64 input float64; the variance with a correction of 1
+  at::Tensor min, max;          // the input's dtype
+  at::Tensor argmin, argmax;    // int64
+  at::Tensor num_nan, num_inf;  // int64
+};
+GPUREDUCE_API Stats stats(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt, bool keepdim = false);
 
 // Sum of all elements (real dtypes) by one rung of the teaching ladder: "serial", "v1", "v2", "v3_warp", "v3" or "sum"
 // (docs/ladder.md). c10::ValueError: no such rung, or one that has no kernel for the tensor's device.
