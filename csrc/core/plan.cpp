@@ -101,6 +101,7 @@ void plan_leaves(const Problem& problem, const KernelTraits& traits, const Devic
     const int64_t share = rows * leaves / (policy::kLeafBlocksPerSm * limits.num_sms);
     plan.splits = static_cast<int>(ceil_div(leaves, std::clamp<int64_t>(share, 1, leaves)));
   }
+  plan.splits = std::max(plan.splits, static_cast<int>(ceil_div(leaves, max_leaves_of_block(traits.part_bytes))));
   plan.leaves_per_split = static_cast<int>(ceil_div(leaves, plan.splits));
   plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
   plan.num_items = rows * plan.splits;

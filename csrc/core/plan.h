@@ -1,6 +1,7 @@
 // How a problem is run on a GPU: which kernel, and which thread takes what. Made on the host, without a GPU.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,6 +17,11 @@ inline constexpr int kStagedRows = 4;
 // Rows of one leaf that a thread of the rows kernels has in flight; wide lanes leave registers for one.
 constexpr int rows_at_once(bool wide_lane) {
   return wide_lane ? 1 : 2;
+}
+// Leaves of one output that a block of the rows kernels may keep in its shared memory.
+constexpr int max_leaves_of_block(int part_bytes) {
+  constexpr int kBytes = 12 * 1024, kMostLeaves = 512;  // core/order.h
+  return std::min(kMostLeaves, kBytes / part_bytes);
 }
 // Lanes that a thread of the columns kernel loads side by side, where a lane takes `rounds` elements at once: 1, 2
 // or 4.

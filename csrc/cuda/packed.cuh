@@ -9,6 +9,7 @@
 #include "reductions/extremum.h"
 #include "reductions/kernel_traits.h"
 #include "reductions/prod.h"
+#include "reductions/stats.h"
 #include "reductions/sum.h"
 
 namespace gpureduce::cuda {
@@ -294,7 +295,9 @@ struct PackedArgExtremum {
     best_vector = {};
   }
   __device__ __forceinline__ void take(const uint4& vector, unsigned v) {
-    const Input candidate = vector_winner<kExtreme, Element>(vector);
+    take(vector, v, vector_winner<kExtreme, Element>(vector));
+  }
+  __device__ __forceinline__ void take(const uint4& vector, unsigned v, Input candidate) {
     // Vectors come in increasing v, so that a tie stays with the first.
     const bool no_better = candidate == best || is_beyond<kExtreme>(best, candidate);
     if (where == kNowhere || (!no_better && !is_nan(best))) {
@@ -318,6 +321,38 @@ template <class Element>
 struct Packed<Argmax<Element>, Element> : PackedArgExtremum<Extreme::kLargest, Element> {};
 template <class Element>
 struct Packed<Argmin<Element>, Element> : PackedArgExtremum<Extreme::kSmallest, Element> {};
+
+// Numbers that are not finite are rare, and among the ends of their vector.
+template <class Element>
+struct Packed<Marks<Element>, Element> {
+  using Input = typename Marks<Element>::Input;
+  PackedArgExtremum<Extreme::kLargest, Element> largest;
+  PackedArgExtremum<Extreme::kSmallest, Element> smallest;
+  int64_t num_nan, num_inf;
+
+  __device__ __forceinline__ void begin() {
+    largest.begin();
+    smallest.begin();
+    num_nan = num_inf = 0;
+  }
+  __device__ __forceinline__ void take(const uint4& vector, unsigned v) {
+    const Input high = vector_winner<Extreme::kLargest, Element>(vector);
+    const Input low = vector_winner<Extreme::kSmallest, Element>(vector);
+    largest.take(vector, v, high);
+    smallest.take(vector, v, low);
+    constexpr Input kInfinity = std::numeric_limits<Input>::infinity();
+    if (high < kInfinity && low > -kInfinity) return;
+#pragma unroll
+    for (int k = 0; k < kSlots<Element>; k++) {
+      const auto x = slot<Input, Element>(vector, k);
+      num_nan += is_nan(x);
+      num_inf += Marks<Element>::is_infinite(x);
+    }
+  }
+  __device__ __forceinline__ typename Marks<Element>::Value value(int64_t first_index) const {
+    return {largest.value(first_index), smallest.value(first_index), num_nan, num_inf};
+  }
+};
 
 // ---- columns: a value for each slot of the vectors that a thread takes one after the other
 

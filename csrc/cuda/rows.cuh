@@ -238,24 +238,6 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
   }
 }
 
-// The fold of lanes[slot * num_threads + thread] by a warp: all its threads get the result.
-template <class Reduction, int kLanes, class Value>
-__device__ __forceinline__ Value fold_lanes(const Value* lanes, int num_threads) {
-  constexpr int kMaxWarps = 8;
-  Value folded[kLanes];
-#pragma unroll
-  for (int k = 0; k < kLanes; k++) {
-    Value of_warps[kMaxWarps];
-#pragma unroll
-    for (int w = 0; w < kMaxWarps; w++) {
-      of_warps[w] =
-          w * kWarp < num_threads ? lanes[k * num_threads + w * kWarp + threadIdx.x % kWarp] : Reduction::identity();
-    }
-    folded[k] = fold_registers<Reduction>(of_warps);
-  }
-  return fold_threads<Reduction>(folded, kWarp / 2);
-}
-
 // The focus of the leaf that starts at `first`.
 template <class Reduction, class Element>
 __device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, const FinishArguments& arguments) {
@@ -308,7 +290,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
         states[r].finish();
-        const auto value = fold_threads<Reduction>(states[r].lanes, threads / 2);
+        const auto value = fold_states(states[r], threads / 2);
         if constexpr (Focused<Reduction>) {
           again |= __any_sync(kFullMask, Reduction::refocus(focus[r], value, args.length, args.finish));
         }
@@ -328,10 +310,8 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMax
     rows_leaf_kernel(const __grid_constant__ RowsArguments args) {
   using Value = typename Reduction::Value;
   using ThreadState = State<Reduction, Element>;
-  constexpr int kLanes = ThreadState::kLanes, kMaxThreads = kMaxRowThreads<Reduction, Element>;
   constexpr int kRows = rows_at_once(has_wide_lanes<Reduction>());
-  __shared__ alignas(16) unsigned char lane_memory[kRows * kLanes * kMaxThreads * sizeof(Value)];
-  auto* lanes = reinterpret_cast<Value*>(lane_memory);
+  __shared__ BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>> memory[kRows];
   wait_for_previous_kernel();
   let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
@@ -363,8 +343,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMax
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
         states[r].finish();
-#pragma unroll
-        for (int k = 0; k < kLanes; k++) lanes[(r * kLanes + k) * num_threads + thread] = states[r].lanes[k];
+        memory[r].put(states[r], thread, num_threads);
       }
       __syncthreads();
       again = false;
@@ -372,7 +351,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMax
       for (int r = 0; r < kRows; r++) {
         // One warp is enough, but all must know whether to walk on.
         if (Focused<Reduction> || thread / kWarp == r) {
-          const Value value = fold_lanes<Reduction, kLanes>(lanes + r * kLanes * num_threads, num_threads);
+          const Value value = memory[r].fold(num_threads);
           if constexpr (Focused<Reduction>) again |= Reduction::refocus(focus[r], value, length_of(r), args.finish);
           if (thread == r * kWarp) {
             const auto part = make_part<Reduction>(value, focus[r], length_of(r));
@@ -404,20 +383,19 @@ constexpr bool is_segmented(RowsForm form) {
 // kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first
 // one's shared memory. Otherwise they meet in memory, and the last block to draw a ticket folds them.
 template <class Reduction, class Element, RowsForm kForm>
-__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
-                                  (kForm == RowsForm::kBrokenSegments ? 512 : 1024) /
-                                      kMaxRowThreads<Reduction, Element>)
+__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == RowsForm::kBrokenSegments ? 512
+                                                                       : Joined<Reduction>                ? 768
+                                                                                                          : 1024) /
+                                                                          kMaxRowThreads<Reduction, Element>)
     rows_block_kernel(
         const __grid_constant__ std::conditional_t<is_segmented(kForm), SegmentsArguments, RowsArguments> args) {
   using Value = typename Reduction::Value;
   using Part = PartOf<Reduction>;
   using ThreadState = State<Reduction, Element>;
   constexpr bool kCluster = kForm == RowsForm::kCluster;
-  constexpr int kLanes = ThreadState::kLanes, kMaxThreads = kMaxRowThreads<Reduction, Element>;
   constexpr int kBatch = sizeof(Element) == 1 && !Reduction::kOrdered ? 8 : 4;  // in 64 registers
-  constexpr int kMaxLeaves = 512;
-  __shared__ alignas(16) unsigned char lane_memory[2 * kLanes * kMaxThreads * sizeof(Value)];
-  __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * sizeof(Part)];
+  __shared__ BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>> memory[2];
+  __shared__ alignas(16) unsigned char leaf_memory[max_leaves_of_block(sizeof(Part)) * sizeof(Part)];
   auto* leaf_parts = reinterpret_cast<Part*>(leaf_memory);
   if constexpr (kCluster) cluster_arrive();  // the first block's shared memory may be written once all have come
   wait_for_previous_kernel();
@@ -464,18 +442,16 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
         walk<Reduction, kBatch, Element>(states, frames, thread, num_threads);
         state.finish();
 
-        auto* lanes = reinterpret_cast<Value*>(lane_memory) + buffer * kLanes * kMaxThreads;
-#pragma unroll
-        for (int k = 0; k < kLanes; k++) lanes[k * num_threads + thread] = state.lanes[k];
+        memory[buffer].put(state, thread, num_threads);
         __syncthreads();  // the other buffer was read before this barrier, so that one is enough
         again = false;
         if constexpr (Focused<Reduction>) {
           // Every warp folds, so that all know whether to walk on.
-          const Value value = fold_lanes<Reduction, kLanes>(lanes, num_threads);
+          const Value value = memory[buffer].fold(num_threads);
           again = Reduction::refocus(focus, value, count, args.finish);
           if (!again && thread == 0) leaf_parts[i] = make_part<Reduction>(value, focus, count);
         } else if (warp == i % num_warps) {
-          const Value value = fold_lanes<Reduction, kLanes>(lanes, num_threads);
+          const Value value = memory[buffer].fold(num_threads);
           if (lane == 0) leaf_parts[i] = value;
         }
       }

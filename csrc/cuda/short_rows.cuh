@@ -56,12 +56,9 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
         states[0].finish();
         if constexpr (kStates > 1) {
           static_assert(kStates == 2);
-#pragma unroll
-          for (int k = 0; k < ThreadState::kLanes; k++) {
-            states[0].lanes[k] = Reduction::merge(states[0].lanes[k], states[1].lanes[k]);
-          }
+          states[0].absorb(states[1]);
         }
-        const auto value = fold_threads<Reduction>(states[0].lanes, threads / 2);
+        const auto value = fold_states(states[0], threads / 2);
         results[r] = make_part<Reduction>(value, focus[r], args.length);
         again = false;
         if constexpr (Focused<Reduction>) {

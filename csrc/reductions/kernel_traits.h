@@ -35,10 +35,10 @@ inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 // with the general ones, which give the same bits: each kernel is compiled for each reduction and type, and the build
 // is to stay short.
 template <class Reduction, class Element>
-inline constexpr bool has_all_kernels =
-    is_common<Reduction>() &&
-    (std::is_same_v<Element, float> || std::is_same_v<Element, Half> || std::is_same_v<Element, BFloat16> ||
-     std::is_same_v<Element, int8_t> || std::is_same_v<Reduction, CountNonzero<Bool>>);
+inline constexpr bool has_all_kernels = is_common<Reduction>() &&
+                                        (std::is_same_v<Element, float> || std::is_same_v<Element, Half> ||
+                                         std::is_same_v<Element, BFloat16> || std::is_same_v<Element, int8_t> ||
+                                         std::is_same_v<Reduction, CountNonzero<Bool>>);
 
 // Of the kernels that serve `dtype`, a member of the group (for Converted: what the elements are converted to).
 template <template <class> class Reduction, DTypeGroup Group>

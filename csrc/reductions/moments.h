@@ -14,9 +14,8 @@ struct MomentScales {
   static constexpr Real kUsual = 1;
 };
 template <class Element>
-  requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
-           (!is_small_float<Element> || std::is_same_v<Element, BFloat16>))
-struct MomentScales<Element, float> {
+requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
+         (!is_small_float<Element> || std::is_same_v<Element, BFloat16>)) struct MomentScales<Element, float> {
   static constexpr bool kScaled = true;
   static constexpr float kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
   // A leaf's sum of squares beyond these is walked again, scaled down or up; the second one counts per element.

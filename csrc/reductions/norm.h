@@ -118,11 +118,7 @@ struct SquareSum {
       return {sum, focus.scale == Scales::kUsual ? 0 : focus.scale == Scales::kUp ? -1200.0 : 1200.0};
     }
   }
-  static constexpr auto merge(const Part& a, const Part& b)
-    requires(!std::is_same_v<Part, Value>)
-  {
-    return a + b;
-  }
+  static constexpr auto merge(const Part& a, const Part& b) requires(!std::is_same_v<Part, Value>) { return a + b; }
   static constexpr Value finish(const Part& part, const FinishArguments&) {
     if constexpr (std::is_same_v<Value, float>) {
       return static_cast<float>(square_root(part));
