@@ -197,11 +197,16 @@ def merge_parts(a: Parts, b: Parts) -> Parts:
     )
 
 
-def sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
-    total = parts[0] * parts[0]
-    for part in parts[1:]:
-        total = total + part * part
+def product(a: list[np.ndarray], b: list[np.ndarray]) -> np.ndarray:
+    """Of numbers, or of complex ones that point the same way, by real and imaginary part."""
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        total = total + x * y
     return total
+
+
+def sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
+    return product(parts, parts)
 
 
 USUAL, DOWN, UP = 20, -80, 100  # powers of two that elements are taken times
@@ -222,29 +227,32 @@ def leaf_moments(parts: list[np.ndarray], num_lanes: int, scaled: bool, root: bo
     while True:
         scale = np.exp2(power.astype(np.float64)).astype(real)[:, None]
         away = [p * scale - shift[:, None] for p, shift in zip(parts, shifts, strict=True)]
-        sums = [leaf_values(d, num_lanes, np.add, 0).astype(np.float64) for d in away]
-        squares = leaf_values(sum_of_squares(away), num_lanes, np.add, 0).astype(np.float64)
-        of_sum = sum_of_squares(sums)
+        sums = [leaf_values(d, num_lanes, np.add, 0) for d in away]
+        squares = leaf_values(sum_of_squares(away), num_lanes, np.add, 0)
+        means = [t * (real(1) / real(n)) for t in sums]
         again = np.zeros(rows, bool)
         if scaled:
-            large = ~(squares <= 2.0**120)
-            small = (squares < n * 2.0**-120) & (sum_of_squares(shifts) < 1) & root
+            large = ~(squares <= real(2.0**120))
+            small = squares < real(n) * real(2.0**-120)
+            small &= (sum_of_squares(shifts) < 1) & root
             again = (power == USUAL) & (large | small)
             other = np.where(again, np.where(large, DOWN, UP), power)
             by = np.exp2((other - power).astype(np.float64)).astype(real)
             shifts = [np.where(again, shift * by, shift) for shift in shifts]
             power = other
-        far = ~again & (centred < 2) & (of_sum > 0.9375 * n * squares)
-        moved = [s + (t * (1 / n)).astype(real) for s, t in zip(shifts, sums, strict=True)]
+        far = ~again & (centred < 2) & (product(means, sums) > real(0.9375) * squares)
+        moved = [s + mean for s, mean in zip(shifts, means, strict=True)]
         shifts = [np.where(far, m, s) for m, s in zip(moved, shifts, strict=True)]
         centred = centred + far
         if not (again | far).any():
             break
     back = np.exp2(-power.astype(np.float64))
-    left = squares - of_sum / n
+    sums = [t.astype(np.float64) for t in sums]
+    means = [t * (1 / n) for t in sums]
+    left = squares.astype(np.float64) - product(means, sums)
     return Parts(
         np.full(rows, float(n)),
-        [(s.astype(np.float64) + t / n) * back for s, t in zip(shifts, sums, strict=True)],
+        [(s.astype(np.float64) + mean) * back for s, mean in zip(shifts, means, strict=True)],
         np.where(left < 0, 0.0, left) * back * back,
     )
 

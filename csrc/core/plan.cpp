@@ -1,7 +1,6 @@
 #include "core/plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/policy.h"
 
@@ -65,11 +64,12 @@ bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const D
     return true;
   }
   const int64_t vector = kVectorBytes / problem.element_bytes;
-  if (traits.all_kernels && plan.row_stride == problem.length && vector % problem.length == 0 &&
-      rows % (vector / problem.length) == 0 && starts_aligned) {
+  const TinyRows tiny = tiny_rows(static_cast<int>(problem.length), static_cast<int>(vector));
+  if (traits.all_kernels && traits.focus_bytes == 0 && plan.row_stride == problem.length && problem.length > 1 &&
+      problem.length < vector && problem.length <= kTinyLength && rows % tiny.rows == 0 && starts_aligned) {
     plan.family = Family::kTinyRows;
     plan.threads = policy::kThreads;
-    plan.num_items = ceil_div(rows / (vector / problem.length), policy::kThreads * kShortRows);
+    plan.num_items = ceil_div(rows, int64_t{tiny.rows} * tiny.groups * policy::kThreads);
     return true;
   }
   const bool dense = plan.row_stride >= problem.length && plan.row_stride * 4 <= problem.length * 5;
@@ -101,7 +101,9 @@ void plan_leaves(const Problem& problem, const KernelTraits& traits, const Devic
     const int64_t share = rows * leaves / (policy::kLeafBlocksPerSm * limits.num_sms);
     plan.splits = static_cast<int>(ceil_div(leaves, std::clamp<int64_t>(share, 1, leaves)));
   }
-  plan.splits = std::max(plan.splits, static_cast<int>(ceil_div(leaves, max_leaves_of_block(traits.part_bytes))));
+  plan.splits = std::max(
+      plan.splits,
+      static_cast<int>(ceil_div(leaves, max_leaves_of_block(std::max(traits.part_bytes, traits.focus_bytes)))));
   plan.leaves_per_split = static_cast<int>(ceil_div(leaves, plan.splits));
   plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
   plan.num_items = rows * plan.splits;
@@ -314,17 +316,14 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
   if (plan.rows_of_unit > 1) {
     set_tile(row_vectors);
   } else {
-    // The widest tile that leaves every multiprocessor enough to do; narrow ones only where the input is cached.
-    const int64_t narrowest =
-        all_bytes <= policy::kCachedBytes ? policy::kMinTileVectors : policy::kMinStreamedTileVectors;
+    // The widest tile that leaves every multiprocessor enough to do; narrow ones only where the input is cached, or
+    // where blocks cannot share a leaf's lanes, so that there would be too few of them.
+    const int64_t narrowest = all_bytes <= policy::kCachedBytes || traits.focus_bytes > 0
+                                  ? policy::kMinTileVectors
+                                  : policy::kMinStreamedTileVectors;
     // A shifted tile has a vector that holds no outputs of its own, so it is wide, and has lanes enough that all rows
     // of a thread are shifted alike.
     int64_t units = plan.aligned ? policy::kMaxTileVectors : policy::kColumnThreads / plan.vector;
-    if (traits.ordered && plan.rounds_at_once == 1) {
-      // All loads of a thread are of one batch then; what is left of its lanes goes to other threads.
-      const int64_t others = ceil_div(plan.order.lanes, lanes_at_once(1));
-      units = std::max(policy::kMinStreamedTileVectors, std::min(units, floor_power_of_two(policy::kThreads / others)));
-    }
     for (;; units /= 2) {
       set_tile(units);
       const int64_t leaves = traits.ordered ? order.num_leaves : 1;

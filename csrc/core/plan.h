@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 #include "core/order.h"
 #include "core/problem.h"
@@ -12,6 +13,17 @@ namespace gpureduce {
 
 // Rows that a thread of the short rows kernel has in flight.
 inline constexpr int kShortRows = 4;
+// Rows of a few elements, without gaps: as many as fill whole vectors are a thread's, one group or several.
+inline constexpr int kTinyLength = 8;  // at most
+struct TinyRows {
+  int vectors, rows;  // of a group
+  int groups;         // of a thread
+};
+constexpr TinyRows tiny_rows(int length, int slots) {
+  constexpr int kLoads = 4;
+  const int vectors = length / std::gcd(length, slots);
+  return {vectors, vectors * slots / length, std::max(1, kLoads / vectors)};
+}
 // Rows that a thread of the staged rows kernel folds before it stores them.
 inline constexpr int kStagedRows = 4;
 // Rows of one leaf that a thread of the rows kernels has in flight; wide lanes leave registers for one.
@@ -19,9 +31,9 @@ constexpr int rows_at_once(bool wide_lane) {
   return wide_lane ? 1 : 2;
 }
 // Leaves of one output that a block of the rows kernels may keep in its shared memory.
-constexpr int max_leaves_of_block(int part_bytes) {
+constexpr int max_leaves_of_block(int leaf_bytes) {
   constexpr int kBytes = 12 * 1024, kMostLeaves = 512;  // core/order.h
-  return std::min(kMostLeaves, kBytes / part_bytes);
+  return std::min(kMostLeaves, kBytes / leaf_bytes);
 }
 // Lanes that a thread of the columns kernel loads side by side, where a lane takes `rounds` elements at once: 1, 2
 // or 4.

@@ -196,10 +196,9 @@ struct ColumnsWalk {
           for (int k = 0; k < kVector; k++) values[k] = Reduction::merge(unfolded[level][k], values[k]);
         }
 #pragma unroll
-        for (int k = 0; k < kVector; k++) unfolded[level][k] = values[k];
+        for (int k = 0; k < kVector; k++) folded[k] = unfolded[level][k] = values[k];
+        if (l + 1 == args.lanes_per_thread) break;
       }
-#pragma unroll
-      for (int k = 0; k < kVector; k++) folded[k] = unfolded[std::bit_width(unsigned{kLanes}) - 1][k];
       stack.push(folded, c / kLanes, c + kLanes >= args.lanes_per_thread);
     }
   }
@@ -286,23 +285,31 @@ struct ColumnsWalk {
         for (int k = 0; k < kVector; k++) values[l][k] = Reduction::identity();
       }
       for (int round = 0; round < length; round += kRounds * args.order_lanes) {
-        Vector units[kLanes][kRounds];
+        const auto take_round = [&]<bool kAll>() {
+          Vector units[kLanes][kRounds];
 #pragma unroll
-        for (int l = 0; l < kLanes; l++) {
+          for (int l = 0; l < kLanes; l++) {
 #pragma unroll
-          for (int r = 0; r < kRounds; r++) {
-            units[l][r] = neutral;
-            if (round + r * args.order_lanes + first[l] < length) units[l][r].load(rows[l] + r * step);
+            for (int r = 0; r < kRounds; r++) {
+              units[l][r] = neutral;
+              if (kAll || round + r * args.order_lanes + first[l] < length) units[l][r].load(rows[l] + r * step);
+            }
+            rows[l] += kRounds * step;
           }
-          rows[l] += kRounds * step;
-        }
 #pragma unroll
-        for (int l = 0; l < kLanes; l++) {
+          for (int l = 0; l < kLanes; l++) {
 #pragma unroll
-          for (int r = 0; r < kRounds; r++) {
-            const int i = round + r * args.order_lanes + first[l];
-            if (has_neutral<Reduction> || i < length) take(args, me, values[l], units[l][r], start + i);
+            for (int r = 0; r < kRounds; r++) {
+              const int i = round + r * args.order_lanes + first[l];
+              if (kAll || has_neutral<Reduction> || i < length) take(args, me, values[l], units[l][r], start + i);
+            }
           }
+        };
+        // Loads under a condition that their use shares are waited for one by one.
+        if (!has_neutral<Reduction> && round + kRounds * args.order_lanes <= length && first[kLanes - 1] < kNoLane) {
+          take_round.template operator()<true>();
+        } else {
+          take_round.template operator()<false>();
         }
       }
       if (has_last) {

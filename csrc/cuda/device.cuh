@@ -113,6 +113,18 @@ __device__ __forceinline__ T shuffle_xor(const T& value, int distance) {
   return words.value();
 }
 
+// A value in shared memory, which has no constructors.
+template <class T>
+struct Shared {
+  alignas(T) unsigned char bytes[sizeof(T)];
+  __device__ __forceinline__ void put(const T& value) { memcpy(bytes, &value, sizeof(T)); }
+  __device__ __forceinline__ T get() const {
+    T value;
+    memcpy(&value, bytes, sizeof(T));
+    return value;
+  }
+};
+
 // From L2, where other blocks' writes are: never from a stale L1 line.
 template <class T>
 __device__ __forceinline__ T load_shared_by_blocks(const T* address) {

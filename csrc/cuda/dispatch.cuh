@@ -71,7 +71,7 @@ cudaError_t launch_rows(const Call& call) {
   const auto launch_of = [&](auto kernel) { return launch_kernel(kernel, rows, plan, call.stream); };
   switch (plan.family) {
     case Family::kTinyRows:
-      if constexpr (kAll) return launch_of(tiny_rows_kernel<Reduction, Element>);
+      if constexpr (kAll && !Focused<Reduction>) return launch_of(tiny_rows_kernel<Reduction, Element>);
       break;
     case Family::kShortRows:
       if constexpr (kAll) {
@@ -87,10 +87,18 @@ cudaError_t launch_rows(const Call& call) {
       }
       return launch_of(rows_warp_kernel<Reduction, Element, false>);
     case Family::kRowsLeaf:
-      if constexpr (kAll) {
-        if (plan.aligned) return launch_of(rows_leaf_kernel<Reduction, Element, true>);
+      if constexpr (rows_at_once(has_wide_lanes<Reduction>()) == 2) {
+        if (plan.order.num_leaves == 2) {
+          if constexpr (kAll) {
+            if (plan.aligned) return launch_of(rows_leaf_kernel<Reduction, Element, true, true>);
+          }
+          return launch_of(rows_leaf_kernel<Reduction, Element, false, true>);
+        }
       }
-      return launch_of(rows_leaf_kernel<Reduction, Element, false>);
+      if constexpr (kAll) {
+        if (plan.aligned) return launch_of(rows_leaf_kernel<Reduction, Element, true, false>);
+      }
+      return launch_of(rows_leaf_kernel<Reduction, Element, false, false>);
     case Family::kRowsBlock:
       if (plan.cluster > 0) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kCluster>);
       if constexpr (kAll) {

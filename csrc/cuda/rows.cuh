@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
       ThreadState states[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; r++) states[r].begin(-frames[r].skip, focus[r]);
-      walk<Reduction, 4, Element>(states, frames, thread, threads);
+      walk<Reduction, kAligned ? 4 : 5, Element>(states, frames, thread, threads);
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
         states[r].finish();
@@ -303,42 +303,45 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
   }
 }
 
-// A block for kRows rows of one leaf, or for the two leaves of a row, and nothing else in it, so that many blocks fit a
-// multiprocessor: while some load, others fold. Warp r folds leaf r, and its thread 0 holds the result.
-template <class Reduction, class Element, bool kAligned>
+// Vectors of a row that a thread of a block has in flight. A row that is no whole number of aligned vectors often fills
+// all threads and has one vector more: that comes with the others.
+template <class Reduction, bool kAligned>
+inline constexpr int kRowBatch = 8 / rows_at_once(has_wide_lanes<Reduction>()) + (kAligned ? 0 : 1);
+
+// A block for kRows rows of one leaf, or for the two leaves of a row (kPair), and nothing else in it, so that many
+// blocks fit a multiprocessor: while some load, others fold. Warp r folds leaf r, and its thread 0 holds the result.
+template <class Reduction, class Element, bool kAligned, bool kPair>
 __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMaxRowThreads<Reduction, Element>)
     rows_leaf_kernel(const __grid_constant__ RowsArguments args) {
-  using Value = typename Reduction::Value;
   using ThreadState = State<Reduction, Element>;
+  using Part = PartOf<Reduction>;
   constexpr int kRows = rows_at_once(has_wide_lanes<Reduction>());
+  static_assert(!kPair || kRows == 2);
   __shared__ BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>> memory[kRows];
+  __shared__ Shared<FocusOf<Reduction>> focuses[kRows];
+  __shared__ Shared<Part> pair[kRows];
   wait_for_previous_kernel();
   let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
   const int thread = threadIdx.x, num_threads = blockDim.x;
-  __shared__ alignas(16) unsigned char pair_memory[2 * sizeof(PartOf<Reduction>)];
-  auto* pair = reinterpret_cast<PartOf<Reduction>*>(pair_memory);
-  const bool is_pair = kRows == 2 && args.num_leaves == 2;
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
-    const auto row_of = [&](int r) { return is_pair ? item : min(item * kRows + r, args.num_rows - 1); };
-    const auto start_of = [&](int r) { return is_pair && r == 1 ? args.leaf_elements : 0; };
-    const auto length_of = [&](int r) {
-      return is_pair ? (r == 0 ? args.leaf_elements : args.length - args.leaf_elements) : args.length;
-    };
-    const auto elements_of = [&](int r) { return input + row_of(r) * args.row_stride + start_of(r); };
+    const auto row_of = [&](int r) { return kPair ? item : min(item * kRows + r, args.num_rows - 1); };
+    const auto start_of = [&](int r) { return kPair ? r * args.leaf_elements : 0; };
+    const auto length_of = [&](int r) { return kPair && r == 0 ? args.leaf_elements : args.length - start_of(r); };
     Frame<Element, kAligned> frames[kRows];
     FocusOf<Reduction> focus[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
-      const bool goes_on = (is_pair && r == 0) || args.template goes_on_after<kSlots<Element>>(row_of(r));
-      frames[r] = Frame<Element, kAligned>(elements_of(r), length_of(r), goes_on);
-      focus[r] = focus_at<Reduction>(elements_of(r), args.finish);
+      const Element* first = input + row_of(r) * args.row_stride + start_of(r);
+      const bool goes_on = (kPair && r == 0) || args.template goes_on_after<kSlots<Element>>(row_of(r));
+      frames[r] = Frame<Element, kAligned>(first, length_of(r), goes_on);
+      focus[r] = focus_at<Reduction>(first, args.finish);
     }
     for (bool again = true; again;) {
       ThreadState states[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; r++) states[r].begin(start_of(r) - frames[r].skip, focus[r]);
-      walk<Reduction, 4, Element>(states, frames, thread, num_threads);
+      walk<Reduction, kRowBatch<Reduction, kAligned>, Element>(states, frames, thread, num_threads);
       __syncthreads();  // the last values were read
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
@@ -349,24 +352,29 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMax
       again = false;
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
-        // One warp is enough, but all must know whether to walk on.
-        if (Focused<Reduction> || thread / kWarp == r) {
-          const Value value = memory[r].fold(num_threads);
-          if constexpr (Focused<Reduction>) again |= Reduction::refocus(focus[r], value, length_of(r), args.finish);
-          if (thread == r * kWarp) {
-            const auto part = make_part<Reduction>(value, focus[r], length_of(r));
-            if (is_pair) {
-              pair[r] = part;
-            } else if (!again) {
-              store<Reduction>(args.outputs, row_of(r), part, args.finish);
-            }
-          }
+        if (thread / kWarp != r) continue;
+        const auto value = memory[r].fold(num_threads);
+        if constexpr (Focused<Reduction>) again = Reduction::refocus(focus[r], value, length_of(r), args.finish);
+        if (thread % kWarp > 0) continue;
+        const auto part = make_part<Reduction>(value, focus[r], length_of(r));
+        if (kPair) {
+          pair[r].put(part);
+        } else if (!again) {
+          store<Reduction>(args.outputs, row_of(r), part, args.finish);
         }
+        if constexpr (Focused<Reduction>) focuses[r].put(focus[r]);
+      }
+      if constexpr (Focused<Reduction>) {
+        again = __syncthreads_or(again);
+#pragma unroll
+        for (int r = 0; r < kRows && again; r++) focus[r] = focuses[r].get();
       }
     }
-    if (is_pair) {
+    if constexpr (kPair) {
       __syncthreads();
-      if (thread == 0) store<Reduction>(args.outputs, item, Reduction::merge(pair[0], pair[1]), args.finish);
+      if (thread == 0) {
+        store<Reduction>(args.outputs, item, Reduction::merge(pair[0].get(), pair[1].get()), args.finish);
+      }
     }
   }
 }
@@ -393,10 +401,19 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
   using Part = PartOf<Reduction>;
   using ThreadState = State<Reduction, Element>;
   constexpr bool kCluster = kForm == RowsForm::kCluster;
-  constexpr int kBatch = sizeof(Element) == 1 && !Reduction::kOrdered ? 8 : 4;  // in 64 registers
+  constexpr bool kAligned = kForm == RowsForm::kAlignedTicket || kForm == RowsForm::kSegments;
+  constexpr int kBatch =
+      (sizeof(Element) == 1 && !Reduction::kOrdered ? 8 : 4) + (kForm == RowsForm::kTicket ? 1 : 0);  // in 64 registers
+  // A leaf has its part, or the focus that it is to be walked with again.
+  constexpr int kLeafBytes = std::max(sizeof(Part), sizeof(FocusOf<Reduction>));
+  constexpr int kMaxLeaves = max_leaves_of_block(kLeafBytes), kMaskBits = 32;
   __shared__ BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>> memory[2];
-  __shared__ alignas(16) unsigned char leaf_memory[max_leaves_of_block(sizeof(Part)) * sizeof(Part)];
-  auto* leaf_parts = reinterpret_cast<Part*>(leaf_memory);
+  __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * kLeafBytes];
+  __shared__ unsigned wait_for_focus[Focused<Reduction> ? ceil_div(kMaxLeaves, kMaskBits) : 1];
+  const auto part_of = [&](int leaf) { return reinterpret_cast<Part*>(leaf_memory + leaf * kLeafBytes); };
+  const auto focus_of = [&](int leaf) {
+    return reinterpret_cast<FocusOf<Reduction>*>(leaf_memory + leaf * kLeafBytes);
+  };
   if constexpr (kCluster) cluster_arrive();  // the first block's shared memory may be written once all have come
   wait_for_previous_kernel();
   let_next_kernel_start();
@@ -404,6 +421,9 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
   const int thread = threadIdx.x, num_threads = blockDim.x, num_warps = num_threads / kWarp;
   const int warp = thread / kWarp, lane = thread % kWarp;
   int buffer = 0;
+  if constexpr (Focused<Reduction>) {
+    for (int i = thread; i < ceil_div(kMaxLeaves, kMaskBits); i += num_threads) wait_for_focus[i] = 0;
+  }
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
     const int64_t row = args.splits == 1 ? item : item / args.splits;
     const int first_leaf = static_cast<int>(item - row * args.splits) * args.leaves_per_split;
@@ -418,48 +438,57 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
       elements += row * args.row_stride;
     }
 
-    for (int i = 0; i < num_leaves; i++) {
-      const int64_t start = (first_leaf + i) * args.leaf_elements;
-      const bool last = first_leaf + i == args.num_leaves - 1;
-      const int64_t count = last ? args.length - start : args.leaf_elements;
-      const auto make_frame = [&] {
-        if constexpr (is_segmented(kForm)) {
-          return SegmentedFrame<Element, kForm == RowsForm::kSegments>{args, elements, start,
-                                                                       static_cast<unsigned>(count)};
-        } else {
-          return Frame<Element, kForm == RowsForm::kAlignedTicket>(
-              elements + start, count, !last || args.template goes_on_after<kSlots<Element>>(row));
-        }
-      };
-      const decltype(make_frame()) frames[1] = {make_frame()};
-      const Element* first = elements + start;
-      if constexpr (is_segmented(kForm)) first = frames[0].locate(start).elements;
-      FocusOf<Reduction> focus = focus_at<Reduction>(first, args.finish);
-      for (bool again = true; again; buffer ^= 1) {
-        ThreadState states[1];
-        ThreadState& state = states[0];
-        state.begin(start - frames[0].skip, focus);
-        walk<Reduction, kBatch, Element>(states, frames, thread, num_threads);
-        state.finish();
-
-        memory[buffer].put(state, thread, num_threads);
-        __syncthreads();  // the other buffer was read before this barrier, so that one is enough
-        again = false;
+    // All leaves, and after that again those whose focus did not suit them.
+    for (bool again = false, more = true; more; again = true) {
+      more = false;
+      for (int i = 0; i < num_leaves; i++) {
+        const unsigned bit = 1u << i % kMaskBits;
         if constexpr (Focused<Reduction>) {
-          // Every warp folds, so that all know whether to walk on.
-          const Value value = memory[buffer].fold(num_threads);
-          again = Reduction::refocus(focus, value, count, args.finish);
-          if (!again && thread == 0) leaf_parts[i] = make_part<Reduction>(value, focus, count);
-        } else if (warp == i % num_warps) {
-          const Value value = memory[buffer].fold(num_threads);
-          if (lane == 0) leaf_parts[i] = value;
+          if (again && !(wait_for_focus[i / kMaskBits] & bit)) continue;
         }
+        const int64_t start = (first_leaf + i) * args.leaf_elements;
+        const bool last = first_leaf + i == args.num_leaves - 1;
+        const int64_t count = last ? args.length - start : args.leaf_elements;
+        const auto make_frame = [&] {
+          if constexpr (is_segmented(kForm)) {
+            return SegmentedFrame<Element, kAligned>{args, elements, start, static_cast<unsigned>(count)};
+          } else {
+            return Frame<Element, kAligned>(elements + start, count,
+                                            !last || args.template goes_on_after<kSlots<Element>>(row));
+          }
+        };
+        const decltype(make_frame()) frames[1] = {make_frame()};
+        FocusOf<Reduction> focus{};
+        if constexpr (Focused<Reduction>) {
+          const Element* first = elements + start;
+          if constexpr (is_segmented(kForm)) first = frames[0].locate(start).elements;
+          focus = again ? *focus_of(i) : focus_at<Reduction>(first, args.finish);
+        }
+        ThreadState states[1];
+        states[0].begin(start - frames[0].skip, focus);
+        walk<Reduction, kBatch, Element>(states, frames, thread, num_threads);
+        states[0].finish();
+        memory[buffer].put(states[0], thread, num_threads);
+        __syncthreads();  // the other buffer was read before this barrier, so that one is enough
+        if (warp == i % num_warps) {
+          const Value value = memory[buffer].fold(num_threads);
+          bool unfit = false;
+          if constexpr (Focused<Reduction>) {
+            unfit = Reduction::refocus(focus, value, count, args.finish);
+            more |= unfit;
+            if (lane == 0 && unfit != again) atomicXor(&wait_for_focus[i / kMaskBits], bit);
+            if (lane == 0 && unfit) *focus_of(i) = focus;
+          }
+          if (lane == 0 && !unfit) *part_of(i) = make_part<Reduction>(value, focus, count);
+        }
+        buffer ^= 1;
       }
+      if constexpr (Focused<Reduction>) more = __syncthreads_or(more);
     }
 
     if constexpr (kCluster) {
       cluster_wait();
-      if (thread == 0) *in_first_block(leaf_parts + first_leaf) = leaf_parts[0];
+      if (thread == 0) *in_first_block(part_of(first_leaf)) = *part_of(0);
       cluster_arrive();
       cluster_wait();
       if (first_leaf > 0) return;
@@ -468,12 +497,12 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
     }
     if (warp != 0) continue;
     __syncwarp();
-    Part result = leaf_parts[0];
+    Part result = *part_of(0);
     if constexpr (kCluster) {
-      result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return leaf_parts[i]; });
+      result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return *part_of(i); });
     } else if (args.splits > 1) {
       Part* partials = static_cast<Part*>(args.partials) + row * args.num_leaves;
-      for (int i = lane; i < num_leaves; i += kWarp) partials[first_leaf + i] = leaf_parts[i];
+      for (int i = lane; i < num_leaves; i += kWarp) partials[first_leaf + i] = *part_of(i);
       __syncwarp();
       unsigned ticket = 0;
       if (lane == 0) ticket = draw_ticket(args.counters + row, args.splits - 1);
@@ -482,7 +511,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
       if (ticket != args.splits - 1u) continue;
       result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return load_shared_by_blocks(partials + i); });
     } else if (num_leaves > 1) {
-      result = fold_by_warp<Reduction>(num_leaves, [&](int i) { return leaf_parts[i]; });
+      result = fold_by_warp<Reduction>(num_leaves, [&](int i) { return *part_of(i); });
     }
     if (lane == 0) store<Reduction>(args.outputs, place, result, args.finish);
   }

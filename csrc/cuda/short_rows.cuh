@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
       }
       focus[r] = focus_at<Reduction>(elements, args.finish);
     }
-    PartOf<Reduction> results[kShortRows];
+    typename Reduction::Value values[kShortRows];
 #pragma unroll
     for (int r = 0; r < kShortRows; r++) {
       const bool there = first_row + r * groups < args.num_rows;
@@ -58,84 +58,89 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
           static_assert(kStates == 2);
           states[0].absorb(states[1]);
         }
-        const auto value = fold_states(states[0], threads / 2);
-        results[r] = make_part<Reduction>(value, focus[r], args.length);
+        values[r] = fold_states(states[0], threads / 2);
         again = false;
         if constexpr (Focused<Reduction>) {
-          again = __any_sync(kFullMask, there && Reduction::refocus(focus[r], value, args.length, args.finish));
+          again = __any_sync(kFullMask, there && Reduction::refocus(focus[r], values[r], args.length, args.finish));
         }
       }
     }
 #pragma unroll 1
     for (int r = thread; r < kShortRows; r += threads) {
-      auto result = results[0];
+      auto value = values[0];
+      FocusOf<Reduction> of_row = focus[0];
 #pragma unroll
       for (int i = 1; i < kShortRows; i++) {
-        if (i == r) result = results[i];
+        if (i == r) {
+          value = values[i];
+          of_row = focus[i];
+        }
       }
       const int64_t row = first_row + r * groups;
       if (row < args.num_rows) {
-        store<Reduction>(args.outputs, row, result, args.finish);
+        store<Reduction>(args.outputs, row, make_part<Reduction>(value, of_row, args.length), args.finish);
       }
     }
   }
 }
 
-// Rows that are a power of two and shorter than a vector, without gaps: a thread takes kShortRows vectors of whole rows
-// and stores the rows of each at once.
+// Rows that are shorter than a vector, without gaps: a thread takes groups of rows that fill whole vectors, and stores
+// the rows of a group at once.
 template <class Reduction, class Element, int kLength>
-__device__ __forceinline__ void store_tiny_rows(const RowsArguments& args, const uint4& vector, int64_t first_row) {
+__device__ __forceinline__ void reduce_tiny_rows(const RowsArguments& args) {
   using Value = typename Reduction::Value;
-  constexpr int kRows = kSlots<Element> / kLength;
-  PartOf<Reduction> results[kRows];
+  using Input = typename Reduction::Input;
+  constexpr int kCount = kSlots<Element>, kLanes = next_power_of_two(kLength);
+  constexpr TinyRows kTiny = tiny_rows(kLength, kCount);
+  const int64_t num_groups = args.num_rows / kTiny.rows;
+  for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
+    const int64_t first_group = item * (kTiny.groups * blockDim.x) + threadIdx.x;
+    uint4 vectors[kTiny.groups][kTiny.vectors];
 #pragma unroll
-  for (int r = 0; r < kRows; r++) {
-    FocusOf<Reduction> focus{};
-    const auto element = [&](int i) { return slot<typename Reduction::Input, Element>(vector, r * kLength + i); };
-    if constexpr (Focused<Reduction>) focus = Reduction::focus(element(0), args.finish);
-    for (bool again = true; again;) {
-      Value lanes[kLength];
+    for (int g = 0; g < kTiny.groups; g++) {
+      const int64_t group = min(first_group + g * blockDim.x, num_groups - 1);
+      const auto* first = static_cast<const uint4*>(args.input) + group * kTiny.vectors;
+      // Neighbouring threads read what is left of a line: it is to stay in L1 where a group is several vectors.
 #pragma unroll
-      for (int i = 0; i < kLength; i++) {
-        lanes[i] = take_element<Reduction>(Reduction::identity(), element(i), i, focus);
+      for (int j = 0; j < kTiny.vectors; j++) {
+        vectors[g][j] = kTiny.vectors > 1 ? __ldg(first + j) : load_streaming(first + j);
       }
-      const Value value = fold_registers<Reduction>(lanes);
-      results[r] = make_part<Reduction>(value, focus, kLength);
-      again = false;
-      if constexpr (Focused<Reduction>) again = Reduction::refocus(focus, value, kLength, args.finish);
+    }
+#pragma unroll
+    for (int g = 0; g < kTiny.groups; g++) {
+      const int64_t group = first_group + g * blockDim.x;
+      if (group >= num_groups) continue;
+      Element elements[kTiny.vectors * kCount];
+      memcpy(elements, vectors[g], sizeof(elements));
+      Value results[kTiny.rows];
+#pragma unroll
+      for (int r = 0; r < kTiny.rows; r++) {
+        Value lanes[kLanes];
+#pragma unroll
+        for (int i = 0; i < kLanes; i++) {
+          lanes[i] = Reduction::identity();
+          if (i < kLength) lanes[i] = Reduction::take(lanes[i], widen<Input>(elements[r * kLength + i]), i);
+        }
+        results[r] = fold_registers<Reduction>(lanes);
+      }
+      store_neighbours<Reduction>(args.outputs, group * kTiny.rows, results, args.finish);
     }
   }
-  store_neighbours<Reduction>(args.outputs, first_row, results, args.finish);
 }
 
 template <class Reduction, class Element>
 __global__ void __launch_bounds__(256) tiny_rows_kernel(const __grid_constant__ RowsArguments args) {
-  constexpr int kCount = kSlots<Element>;
   wait_for_previous_kernel();
   let_next_kernel_start();
-  const auto* input = static_cast<const uint4*>(args.input);
-  const int rows_of_vector = kCount / static_cast<int>(args.length);
-  const int64_t num_vectors = args.num_rows / rows_of_vector;
-  for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
-    const int64_t first = item * (kShortRows * blockDim.x) + threadIdx.x;
-    uint4 vectors[kShortRows];
-#pragma unroll
-    for (int i = 0; i < kShortRows; i++) {
-      vectors[i] = load_streaming(input + min(first + i * blockDim.x, num_vectors - 1));
-    }
-#pragma unroll
-    for (int i = 0; i < kShortRows; i++) {
-      const int64_t v = first + i * blockDim.x;
-      if (v >= num_vectors) continue;
-      if (args.length == 2) {
-        if constexpr (kCount > 2) store_tiny_rows<Reduction, Element, 2>(args, vectors[i], v * rows_of_vector);
-      } else if (args.length == 4) {
-        if constexpr (kCount > 4) store_tiny_rows<Reduction, Element, 4>(args, vectors[i], v * rows_of_vector);
-      } else {
-        if constexpr (kCount > 8) store_tiny_rows<Reduction, Element, 8>(args, vectors[i], v * rows_of_vector);
+  [&]<int... kLengths>(std::integer_sequence<int, kLengths...>) {
+    const auto reduce = [&]<int kLength>() {
+      if constexpr (kLength > 1 && kLength < kSlots<Element>) {
+        if (args.length == kLength) reduce_tiny_rows<Reduction, Element, kLength>(args);
       }
-    }
+    };
+    (reduce.template operator()<kLengths>(), ...);
   }
+  (std::make_integer_sequence<int, kTinyLength + 1>());
 }
 
 // Rows of any length and alignment that lie (nearly) side by side: a block copies `rows_per_tile` of them, as they lie

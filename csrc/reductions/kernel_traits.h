@@ -20,14 +20,18 @@ inline constexpr bool packs_columns = finds_position<Reduction>
                                                 (std::is_same_v<Reduction, Sum<Element>> ||
                                                  std::is_same_v<Reduction, CountNonzero<Element>>);
 
-// Outputs that a thread of the columns kernel takes at once: 16 bytes of them, fewer where their lanes would fill the
-// registers.
+// Outputs that a thread of the columns kernel takes at once: 16 bytes of them, fewer where their lanes and what these
+// are measured against would fill the registers.
 template <class Reduction, class Element>
-inline constexpr int kTileVector =
-    packs_columns<Reduction, Element>
-        ? static_cast<int>(16 / sizeof(Element))
-        : static_cast<int>(std::min({16 / sizeof(Element), std::bit_floor(64 / sizeof(typename Reduction::Value)),
-                                     size_t{8}}));
+constexpr int tile_vector() {
+  constexpr size_t kBytes = 16 / sizeof(Element);
+  if (packs_columns<Reduction, Element>) return static_cast<int>(kBytes);
+  size_t state = sizeof(typename Reduction::Value);
+  if (Focused<Reduction>) state += sizeof(FocusOf<Reduction>);
+  return static_cast<int>(std::min({kBytes, std::max(size_t{1}, std::bit_floor(96 / state)), size_t{8}}));
+}
+template <class Reduction, class Element>
+inline constexpr int kTileVector = tile_vector<Reduction, Element>();
 template <class Reduction, class Acc>
 inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 

@@ -19,7 +19,7 @@ requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
   static constexpr bool kScaled = true;
   static constexpr float kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
   // A leaf's sum of squares beyond these is walked again, scaled down or up; the second one counts per element.
-  static constexpr double kLarge = 0x1p120, kSmall = 0x1p-120;
+  static constexpr float kLarge = 0x1p120f, kSmall = 0x1p-120f;
 };
 
 // A lane sums distances from the leaf's focus, and their squares: no division, and no cancellation that matters, since
@@ -63,14 +63,15 @@ struct Moments {
   }
   static constexpr Value merge(Value a, Value b) { return {a.sum + b.sum, a.squares + b.squares}; }
 
+  // In the lanes' own arithmetic: every thread that has part in a leaf decides.
   static constexpr bool refocus(Focus& focus, Value value, int64_t count, const FinishArguments& arguments) {
-    const double squares = value.squares, of_sum = square(convert<Wide>(value.sum));
+    const Real inverse = 1 / static_cast<Real>(count);
     if constexpr (Scales::kScaled) {
       if (focus.scale == Scales::kUsual) {
-        const bool is_large = !(squares <= Scales::kLarge);  // or NaN
+        const bool is_large = !(value.squares <= Scales::kLarge);  // or NaN
         // A variance of so little is 0, its root is not. What is further from 0 has no such distances.
-        const bool is_small = arguments.how == Finish::kStd && squares < static_cast<double>(count) * Scales::kSmall &&
-                              square(focus.shift) < 1;
+        const bool is_small = arguments.how == Finish::kStd &&
+                              value.squares < static_cast<Real>(count) * Scales::kSmall && square(focus.shift) < 1;
         if (is_large || is_small) {
           const Real scale = is_large ? Scales::kDown : Scales::kUp;
           focus.shift = focus.shift * (scale / focus.scale);
@@ -81,8 +82,8 @@ struct Moments {
     }
     // The difference that the variance is computed from would lose more than four of the squares' bits. Where a leaf's
     // first element was out of range, its mean is found in two steps.
-    if (focus.centred < 2 && of_sum > 0.9375 * static_cast<double>(count) * squares) {
-      focus.shift = focus.shift + convert<Input>(convert<Wide>(value.sum) * (1 / static_cast<double>(count)));
+    if (focus.centred < 2 && product(value.sum * inverse, value.sum) > Real(0.9375) * value.squares) {
+      focus.shift = focus.shift + value.sum * inverse;
       focus.centred++;
       return true;
     }
@@ -92,10 +93,10 @@ struct Moments {
   static constexpr Part part_identity() { return {0, 0, Wide(0)}; }
   static constexpr Part part(Value value, const Focus& focus, int64_t count) {
     if (count == 0) return part_identity();
-    const double n = static_cast<double>(count), back = 1 / static_cast<double>(focus.scale);
-    const Wide sum = convert<Wide>(value.sum);
-    const double squares = static_cast<double>(value.squares) - square(sum) / n;
-    return {n, (squares < 0 ? 0 : squares) * back * back, (convert<Wide>(focus.shift) + divided(sum, n)) * back};
+    const double n = static_cast<double>(count), inverse = 1 / n, back = unscaled(focus.scale);
+    const Wide sum = convert<Wide>(value.sum), mean = sum * inverse;
+    const double squares = static_cast<double>(value.squares) - product(mean, sum);
+    return {n, (squares < 0 ? 0 : squares) * back * back, (convert<Wide>(focus.shift) + mean) * back};
   }
   static constexpr Part merge(const Part& a, const Part& b) {
     if (a.count == 0) return b;
@@ -125,20 +126,26 @@ struct Moments {
     if constexpr (Scales::kScaled) return x * scale;
     return x;
   }
+  static constexpr double unscaled(Real scale) {
+    if constexpr (!Scales::kScaled)
+      return 1;
+    else
+      return scale == Scales::kUsual ? 1.0 / Scales::kUsual
+             : scale == Scales::kUp  ? 1.0 / Scales::kUp
+                                     : 1.0 / Scales::kDown;
+  }
+  // Of complex numbers that point the same way.
   template <class T>
-  static constexpr auto square(T x) {
+  static constexpr auto product(T a, T b) {
     if constexpr (is_complex<T>) {
-      return x.re * x.re + x.im * x.im;
+      return a.re * b.re + a.im * b.im;
     } else {
-      return x * x;
+      return a * b;
     }
   }
-  static constexpr Wide divided(Wide x, double by) {
-    if constexpr (is_complex<Wide>) {
-      return {x.re / by, x.im / by};
-    } else {
-      return x / by;
-    }
+  template <class T>
+  static constexpr auto square(T x) {
+    return product(x, x);
   }
   static constexpr bool is_finite(Input x) {
     if constexpr (is_complex<Input>) {
