@@ -224,6 +224,7 @@ def leaf_moments(parts: list[np.ndarray], num_lanes: int, scaled: bool, root: bo
     finite = np.logical_and.reduce([np.isfinite(shift) for shift in shifts])
     shifts = [np.where(finite, shift, real(0)) for shift in shifts]
     centred = np.zeros(rows, int)
+    most = 0.875 if n < 2048 else 0.9375
     while True:
         scale = np.exp2(power.astype(np.float64)).astype(real)[:, None]
         away = [p * scale - shift[:, None] for p, shift in zip(parts, shifts, strict=True)]
@@ -240,7 +241,7 @@ def leaf_moments(parts: list[np.ndarray], num_lanes: int, scaled: bool, root: bo
             by = np.exp2((other - power).astype(np.float64)).astype(real)
             shifts = [np.where(again, shift * by, shift) for shift in shifts]
             power = other
-        far = ~again & (centred < 2) & (product(means, sums) > real(0.9375) * squares)
+        far = ~again & (centred < 2) & (product(means, sums) > real(most) * squares)
         moved = [s + mean for s, mean in zip(shifts, means, strict=True)]
         shifts = [np.where(far, m, s) for m, s in zip(moved, shifts, strict=True)]
         centred = centred + far

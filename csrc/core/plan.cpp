@@ -101,9 +101,7 @@ void plan_leaves(const Problem& problem, const KernelTraits& traits, const Devic
     const int64_t share = rows * leaves / (policy::kLeafBlocksPerSm * limits.num_sms);
     plan.splits = static_cast<int>(ceil_div(leaves, std::clamp<int64_t>(share, 1, leaves)));
   }
-  plan.splits = std::max(
-      plan.splits,
-      static_cast<int>(ceil_div(leaves, max_leaves_of_block(std::max(traits.part_bytes, traits.focus_bytes)))));
+  plan.splits = std::max(plan.splits, static_cast<int>(ceil_div(leaves, max_leaves_of_block(traits.leaf_bytes))));
   plan.leaves_per_split = static_cast<int>(ceil_div(leaves, plan.splits));
   plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
   plan.num_items = rows * plan.splits;
@@ -222,7 +220,7 @@ void set_columns_tile(const Problem& problem, const KernelTraits& traits, const 
   plan.tile_outputs = plan.rows_of_unit > 1 ? static_cast<int>(width) : (plan.units - shift) * plan.vector;
   plan.tiles_per_row = ceil_div(width, plan.tile_outputs);
   plan.num_tiles = matrices * plan.tiles_per_row;
-  const int64_t most_lanes = floor_power_of_two(policy::kColumnThreads / units);
+  const int64_t most_lanes = floor_power_of_two(max_columns_threads(plan.rounds_at_once) / units);
   const int64_t rows = ceil_div(problem.length, plan.rows_of_unit);
   if (traits.ordered) {
     const int64_t lanes = plan.order.lanes;
@@ -323,7 +321,7 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
                                   : policy::kMinStreamedTileVectors;
     // A shifted tile has a vector that holds no outputs of its own, so it is wide, and has lanes enough that all rows
     // of a thread are shifted alike.
-    int64_t units = plan.aligned ? policy::kMaxTileVectors : policy::kColumnThreads / plan.vector;
+    int64_t units = plan.aligned ? policy::kMaxTileVectors : max_columns_threads(plan.rounds_at_once) / plan.vector;
     for (;; units /= 2) {
       set_tile(units);
       const int64_t leaves = traits.ordered ? order.num_leaves : 1;

@@ -40,6 +40,11 @@ constexpr int max_leaves_of_block(int leaf_bytes) {
 constexpr int lanes_at_once(int rounds) {
   return 8 / rounds;
 }
+// Threads of its block: nine warps, which are a tile of 32 vectors and the one that a shifted row adds, times eight
+// lanes; where a lane takes one element, registers are for four blocks of eight warps.
+constexpr int max_columns_threads(int rounds) {
+  return rounds == 1 ? 256 : 288;
+}
 // Reductions of up to this many elements have a kernel that shares nothing between threads.
 inline constexpr int kThinLength = 4;
 inline constexpr int kThinLoads = 8;  // of a thread
@@ -72,6 +77,7 @@ constexpr DeviceLimits make_device_limits(int num_sms, int compute_major, int64_
 struct KernelTraits {
   int value_bytes = 1;      // of a lane
   int part_bytes = 1;       // of a leaf
+  int leaf_bytes = 1;       // of a leaf in the shared memory of the rows kernels
   int focus_bytes = 0;      // 0: a leaf is walked once, without a focus (reductions/reduction.h)
   int tile_vector = 1;      // outputs that a thread of the columns kernel takes at once
   bool ordered = true;      // whether the order of combination binds

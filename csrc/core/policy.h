@@ -37,10 +37,8 @@ inline constexpr int64_t kMaxTileVectors = 256;
 inline constexpr int64_t kMinStreamedTileVectors = 16;
 inline constexpr int64_t kMinTileVectors = 2;
 inline constexpr int64_t kCachedBytes = 4 << 20;
-// One wave of blocks: two fit a multiprocessor, of up to so many threads (nine warps: a tile of 32 vectors and the one
-// that a shifted row adds, times eight lanes).
+// One wave of blocks: so many fit a multiprocessor.
 inline constexpr int kColumnBlocksPerSm = 2;
-inline constexpr int kColumnThreads = 288;
 // Narrow rows are joined up to so many vectors.
 inline constexpr int64_t kMaxJoinedVectors = 64;
 // Rows that a thread takes at least where blocks may share them at will.

@@ -232,15 +232,23 @@ struct ColumnsWalk {
       Lane best;
       best.begin();
       for (int t = 0; t < takes; t += kRounds) {
-        uint4 units[kRounds];
+        const auto take_batch = [&]<bool kAll>() {
+          uint4 units[kRounds];
 #pragma unroll
-        for (int r = 0; r < kRounds; r++) {
-          units[r] = neutral;
-          if (t + r < takes) units[r] = load_streaming(reinterpret_cast<const uint4*>(rows + r * step));
+          for (int r = 0; r < kRounds; r++) {
+            if (!kAll) units[r] = neutral;
+            if (kAll || t + r < takes) units[r] = load_streaming(reinterpret_cast<const uint4*>(rows + r * step));
+          }
+#pragma unroll
+          for (int r = 0; r < kRounds; r++) best.take(units[r], t + r);
+        };
+        // Loads under a condition are waited for one by one here.
+        if (t + kRounds <= takes) {
+          take_batch.template operator()<true>();
+        } else {
+          take_batch.template operator()<false>();
         }
         rows += kRounds * step;
-#pragma unroll
-        for (int r = 0; r < kRounds; r++) best.take(units[r], t + r);
       }
 #pragma unroll
       for (int k = 0; k < kVector; k++) {
@@ -363,7 +371,7 @@ __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entri
 }
 
 template <class Reduction, class Element, int kLanes, int kRounds>
-__global__ void __launch_bounds__(288, kRounds == 1 ? 3 : 2)
+__global__ void __launch_bounds__(max_columns_threads(kRounds), kRounds == 1 ? 4 : 2)
     columns_kernel(const __grid_constant__ ColumnsArguments args) {
   using Walk = ColumnsWalk<Reduction, Element, kLanes, kRounds>;
   using Value = typename Reduction::Value;

@@ -151,4 +151,16 @@ __device__ __forceinline__ Input widen(Element x) {
   }
 }
 
+// A result as an element of the output: to_element(), with the hardware's conversions where they round alike.
+template <class Element, class Result>
+__device__ __forceinline__ Element narrow(Result x) {
+  if constexpr (std::is_same_v<Result, float> && std::is_same_v<Element, Half>) {
+    return {x != x ? static_cast<uint16_t>(kHalfFormat.nan) : __half_as_ushort(__float2half_rn(x))};
+  } else if constexpr (std::is_same_v<Result, float> && std::is_same_v<Element, BFloat16>) {
+    return {x != x ? uint16_t{0x7fc0} : __bfloat16_as_ushort(__float2bfloat16_rn(x))};
+  } else {
+    return to_element<Element>(x);
+  }
+}
+
 }  // namespace gpureduce::cuda

@@ -110,10 +110,16 @@ cudaError_t launch_rows(const Call& call) {
       AxisList outer = call.problem.reduced;
       outer.count--;
       const int64_t num_segments = call.problem.length / plan.segment_elements;
+      const int64_t length = plan.segment_elements, step = int64_t{plan.threads} * kSlots<Element>;
+      const int64_t stride = outer.count == 1 ? outer[0].stride : 0;
       const SegmentsArguments segments{rows,
-                                       plan.segment_elements,
-                                       narrow ? Divider(plan.segment_elements) : Divider{},
+                                       length,
+                                       narrow ? Divider(length) : Divider{},
                                        narrow,
+                                       /*steps=*/outer.count == 1,
+                                       /*step_inner=*/step % length,
+                                       /*step_offset=*/step / length * stride + step % length,
+                                       /*wrap_offset=*/stride - length,
                                        end_of_input(call),
                                        {call.problem.kept, call.problem.num_outputs},
                                        {outer, num_segments}};

@@ -98,7 +98,7 @@ template <class Reduction, class Value>
 __device__ __forceinline__ void store(const Outputs& outputs, int64_t index, const Value& value,
                                       const FinishArguments& arguments) {
   for_each_output<Reduction, Value>(outputs, [&]<int kIndex, class Out>(void* data) {
-    static_cast<Out*>(data)[index] = to_element<Out>(finish<Reduction, kIndex>(value, arguments));
+    static_cast<Out*>(data)[index] = narrow<Out>(finish<Reduction, kIndex>(value, arguments));
   });
 }
 
@@ -110,8 +110,7 @@ __device__ __forceinline__ void store_some(const Outputs& outputs, int64_t index
 #pragma unroll
     for (int i = 0; i < kCount; i++) {
       const int64_t place = index + i * step;
-      if (place < end)
-        static_cast<Out*>(data)[place] = to_element<Out>(finish<Reduction, kIndex>(values[i], arguments));
+      if (place < end) static_cast<Out*>(data)[place] = narrow<Out>(finish<Reduction, kIndex>(values[i], arguments));
     }
   });
 }
@@ -127,7 +126,7 @@ __device__ __forceinline__ void store_neighbours(const Outputs& outputs, int64_t
     Pack pack;
 #pragma unroll
     for (int k = 0; k < kCount; k++) {
-      pack.elements[k] = to_element<Out>(finish<Reduction, kIndex>(values[k], arguments));
+      pack.elements[k] = narrow<Out>(finish<Reduction, kIndex>(values[k], arguments));
     }
     Out* address = static_cast<Out*>(data) + index;
     if (reinterpret_cast<uintptr_t>(address) % alignof(Pack) == 0) {

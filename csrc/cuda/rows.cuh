@@ -36,7 +36,10 @@ struct RowsArguments {
 struct SegmentsArguments : RowsArguments {
   int64_t segment_elements;
   Divider segment_divider;
-  bool narrow;      // positions in a row are below 2^31
+  bool narrow;  // positions in a row are below 2^31
+  // From a vector to the next of the same thread, where the outer reduced axes are one (steps).
+  bool steps;
+  int64_t step_inner, step_offset, wrap_offset;
   const void* end;  // of the input
   AxisMap<kMaxVectorAxes> kept, segments;
 };
@@ -106,7 +109,7 @@ struct SegmentedFrame {
 
   struct Place {
     const Element* elements;
-    bool whole;  // the vector does not pass the segment's end
+    int64_t inner;  // in its segment
   };
   __device__ __forceinline__ Place locate(int64_t position) const {
     int64_t segment, inner;
@@ -118,7 +121,30 @@ struct SegmentedFrame {
       segment = position / args.segment_elements;
       inner = position - segment * args.segment_elements;
     }
-    return {row + args.segments.locate(segment).offset + inner, inner + kSlots<Element> <= args.segment_elements};
+    return {row + args.segments.locate(segment).offset + inner, inner};
+  }
+  __device__ __forceinline__ Place locate_vector(unsigned v) const {
+    return locate(first + static_cast<int64_t>(v) * kSlots<Element>);
+  }
+  // Of vectors v, v + step, ..., in place of those past the last loadable one that one: one division for all of them,
+  // as far as possible.
+  template <int kBatch>
+  __device__ __forceinline__ void locate_batch(Place (&places)[kBatch], unsigned v, unsigned step) const {
+    const unsigned end = loadable();
+    if (args.steps && v + (kBatch - 1) * step < end) {
+      places[0] = locate_vector(v);
+#pragma unroll
+      for (int i = 1; i < kBatch; i++) {
+        places[i] = {places[i - 1].elements + args.step_offset, places[i - 1].inner + args.step_inner};
+        if (places[i].inner >= args.segment_elements) {
+          places[i].inner -= args.segment_elements;
+          places[i].elements += args.wrap_offset;
+        }
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kBatch; i++) places[i] = locate_vector(min(v + i * step, end - 1));
+    }
   }
 
   // Element by element, where a segment ends in the vector. Rare, so it is kept out of the loop.
@@ -130,43 +156,40 @@ struct SegmentedFrame {
     return *reinterpret_cast<const uint4*>(loaded);
   }
 
-  // Vectors v, v + step, ... that are loadable (aligned: in place of those past the last, that one).
+  // Vectors v, v + step, ...; in place of those past the last loadable one, that one.
   template <int kBatch>
   __device__ __forceinline__ void load(uint4 (&batch)[kBatch], unsigned v, unsigned step) const {
-    const unsigned end = loadable();
+    if (loadable() == 0) return;
+    Place places[kBatch];
+    locate_batch(places, v, step);
     if constexpr (kAligned) {
 #pragma unroll
-      for (int i = 0; i < kBatch; i++) {
-        const auto* elements =
-            locate(first + static_cast<int64_t>(min(v + i * step, end - 1)) * kSlots<Element>).elements;
-        batch[i] = load_streaming(reinterpret_cast<const uint4*>(elements));
-      }
+      for (int i = 0; i < kBatch; i++) batch[i] = load_streaming(reinterpret_cast<const uint4*>(places[i].elements));
     } else {
       // The two vectors of memory that hold the elements are loaded for all before any is used.
       uint4 high[kBatch];
-      int bytes[kBatch];
       unsigned broken = 0;  // vectors that pass from one segment to the next, or with the second load the input's end
+      const auto bytes_of = [&](int i) {
+        return static_cast<int>(reinterpret_cast<uintptr_t>(places[i].elements) % sizeof(uint4));
+      };
 #pragma unroll
       for (int i = 0; i < kBatch; i++) {
-        bytes[i] = 0;
-        if (v + i * step < end) {
-          const Place place = locate(first + static_cast<int64_t>(v + i * step) * kSlots<Element>);
-          const auto address = reinterpret_cast<uintptr_t>(place.elements);
-          bytes[i] = static_cast<int>(address % sizeof(uint4));
-          const auto* low = reinterpret_cast<const uint4*>(address - bytes[i]);
-          const bool passes_end = bytes[i] > 0 && low + 2 > args.end;
-          broken |= static_cast<unsigned>(!place.whole || passes_end) << i;
-          batch[i] = __ldg(low);
-          high[i] = __ldg(low + (bytes[i] > 0 && place.whole && !passes_end));
-        }
+        const int bytes = bytes_of(i);
+        const auto* low = reinterpret_cast<const uint4*>(reinterpret_cast<uintptr_t>(places[i].elements) - bytes);
+        const bool whole = places[i].inner + kSlots<Element> <= args.segment_elements;
+        const bool passes_end = bytes > 0 && low + 2 > args.end;
+        broken |= static_cast<unsigned>(!whole || passes_end) << i;
+        batch[i] = __ldg(low);
+        high[i] = __ldg(low + (bytes > 0 && whole && !passes_end));
       }
 #pragma unroll
-      for (int i = 0; i < kBatch; i++) batch[i] = shift_bytes(batch[i], high[i], bytes[i]);
+      for (int i = 0; i < kBatch; i++) batch[i] = shift_bytes(batch[i], high[i], bytes_of(i));
       if (broken == 0) return;
 #pragma unroll
       for (int i = 0; i < kBatch; i++) {
         if (broken >> i & 1) {
-          batch[i] = gather(args, row, first + static_cast<int64_t>(v + i * step) * kSlots<Element>, kSlots<Element>);
+          const unsigned at = min(v + i * step, loadable() - 1);
+          batch[i] = gather(args, row, first + static_cast<int64_t>(at) * kSlots<Element>, kSlots<Element>);
         }
       }
     }
@@ -219,6 +242,11 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
 #pragma unroll
       for (int i = 0; i < kBatch; i++) {
         const unsigned v = done + thread + i * num_threads;
+        // Neither the first vector nor the last: whole.
+        if (Frame::kHasEnds && v - 1 < max(num_vectors, 2u) - 2) {
+          states[r].take(batch[r][i], v);
+          continue;
+        }
         if (v >= num_vectors) continue;
         const int begin = v == 0 ? frames[r].skip : 0;
         const int end = static_cast<int>(min(frames[r].slots - v * kCount, static_cast<unsigned>(kCount)));
@@ -303,10 +331,13 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
   }
 }
 
-// Vectors of a row that a thread of a block has in flight. A row that is no whole number of aligned vectors often fills
-// all threads and has one vector more: that comes with the others.
-template <class Reduction, bool kAligned>
-inline constexpr int kRowBatch = 8 / rows_at_once(has_wide_lanes<Reduction>()) + (kAligned ? 0 : 1);
+// Vectors of a row that a thread of a block has in flight: `most`, and one more where rows may be shifted. Such a row
+// often fills all threads and has one vector more, which is to come with the others. Where there is no kernel for
+// aligned rows these would pay for it.
+template <class Reduction, class Element>
+constexpr int row_batch(int most, bool aligned) {
+  return most + (has_all_kernels<Reduction, Element> && !aligned ? 1 : 0);
+}
 
 // A block for kRows rows of one leaf, or for the two leaves of a row (kPair), and nothing else in it, so that many
 // blocks fit a multiprocessor: while some load, others fold. Warp r folds leaf r, and its thread 0 holds the result.
@@ -341,7 +372,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMax
       ThreadState states[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; r++) states[r].begin(start_of(r) - frames[r].skip, focus[r]);
-      walk<Reduction, kRowBatch<Reduction, kAligned>, Element>(states, frames, thread, num_threads);
+      walk<Reduction, row_batch<Reduction, Element>(8 / kRows, kAligned), Element>(states, frames, thread, num_threads);
       __syncthreads();  // the last values were read
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
@@ -402,18 +433,19 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
   using ThreadState = State<Reduction, Element>;
   constexpr bool kCluster = kForm == RowsForm::kCluster;
   constexpr bool kAligned = kForm == RowsForm::kAlignedTicket || kForm == RowsForm::kSegments;
-  constexpr int kBatch =
-      (sizeof(Element) == 1 && !Reduction::kOrdered ? 8 : 4) + (kForm == RowsForm::kTicket ? 1 : 0);  // in 64 registers
-  // A leaf has its part, or the focus that it is to be walked with again.
-  constexpr int kLeafBytes = std::max(sizeof(Part), sizeof(FocusOf<Reduction>));
-  constexpr int kMaxLeaves = max_leaves_of_block(kLeafBytes), kMaskBits = 32;
+  // In 64 registers.
+  constexpr bool kFewRegisters = (sizeof(Element) == 1 && !Reduction::kOrdered) ||
+                                 (has_wide_lanes<Reduction>() && kForm == RowsForm::kAlignedTicket);
+  constexpr int kBatch = is_segmented(kForm) ? 4 : row_batch<Reduction, Element>(kFewRegisters ? 8 : 4, kAligned);
+  // What a leaf leaves here: the focus that it is to be walked with again, then the value that it has with a focus,
+  // then its part, which is computed for all leaves at once.
+  using Unfinished = UnfinishedLeaf<Reduction>;
+  constexpr int kLeafBytes = leaf_bytes<Reduction>(), kMaxLeaves = max_leaves_of_block(kLeafBytes), kMaskBits = 32;
   __shared__ BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>> memory[2];
   __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * kLeafBytes];
   __shared__ unsigned wait_for_focus[Focused<Reduction> ? ceil_div(kMaxLeaves, kMaskBits) : 1];
   const auto part_of = [&](int leaf) { return reinterpret_cast<Part*>(leaf_memory + leaf * kLeafBytes); };
-  const auto focus_of = [&](int leaf) {
-    return reinterpret_cast<FocusOf<Reduction>*>(leaf_memory + leaf * kLeafBytes);
-  };
+  const auto unfinished_of = [&](int leaf) { return reinterpret_cast<Unfinished*>(leaf_memory + leaf * kLeafBytes); };
   if constexpr (kCluster) cluster_arrive();  // the first block's shared memory may be written once all have come
   wait_for_previous_kernel();
   let_next_kernel_start();
@@ -438,6 +470,10 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
       elements += row * args.row_stride;
     }
 
+    const auto count_of = [&](int i) {
+      const int leaf = first_leaf + i;
+      return leaf == args.num_leaves - 1 ? args.length - leaf * args.leaf_elements : args.leaf_elements;
+    };
     // All leaves, and after that again those whose focus did not suit them.
     for (bool again = false, more = true; more; again = true) {
       more = false;
@@ -446,15 +482,14 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
         if constexpr (Focused<Reduction>) {
           if (again && !(wait_for_focus[i / kMaskBits] & bit)) continue;
         }
-        const int64_t start = (first_leaf + i) * args.leaf_elements;
-        const bool last = first_leaf + i == args.num_leaves - 1;
-        const int64_t count = last ? args.length - start : args.leaf_elements;
+        const int64_t start = (first_leaf + i) * args.leaf_elements, count = count_of(i);
         const auto make_frame = [&] {
           if constexpr (is_segmented(kForm)) {
             return SegmentedFrame<Element, kAligned>{args, elements, start, static_cast<unsigned>(count)};
           } else {
-            return Frame<Element, kAligned>(elements + start, count,
-                                            !last || args.template goes_on_after<kSlots<Element>>(row));
+            const bool goes_on =
+                first_leaf + i < args.num_leaves - 1 || args.template goes_on_after<kSlots<Element>>(row);
+            return Frame<Element, kAligned>(elements + start, count, goes_on);
           }
         };
         const decltype(make_frame()) frames[1] = {make_frame()};
@@ -462,7 +497,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
         if constexpr (Focused<Reduction>) {
           const Element* first = elements + start;
           if constexpr (is_segmented(kForm)) first = frames[0].locate(start).elements;
-          focus = again ? *focus_of(i) : focus_at<Reduction>(first, args.finish);
+          focus = again ? unfinished_of(i)->focus : focus_at<Reduction>(first, args.finish);
         }
         ThreadState states[1];
         states[0].begin(start - frames[0].skip, focus);
@@ -472,18 +507,24 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
         __syncthreads();  // the other buffer was read before this barrier, so that one is enough
         if (warp == i % num_warps) {
           const Value value = memory[buffer].fold(num_threads);
-          bool unfit = false;
           if constexpr (Focused<Reduction>) {
-            unfit = Reduction::refocus(focus, value, count, args.finish);
+            const bool unfit = Reduction::refocus(focus, value, count, args.finish);
             more |= unfit;
             if (lane == 0 && unfit != again) atomicXor(&wait_for_focus[i / kMaskBits], bit);
-            if (lane == 0 && unfit) *focus_of(i) = focus;
+            if (lane == 0) *unfinished_of(i) = {focus, value};
+          } else if (lane == 0) {
+            *part_of(i) = value;
           }
-          if (lane == 0 && !unfit) *part_of(i) = make_part<Reduction>(value, focus, count);
         }
         buffer ^= 1;
       }
       if constexpr (Focused<Reduction>) more = __syncthreads_or(more);
+    }
+    if constexpr (Focused<Reduction>) {
+      for (int i = thread; i < num_leaves; i += num_threads) {
+        const Unfinished leaf = *unfinished_of(i);
+        *part_of(i) = make_part<Reduction>(leaf.value, leaf.focus, count_of(i));
+      }
     }
 
     if constexpr (kCluster) {

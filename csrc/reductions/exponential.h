@@ -9,6 +9,17 @@
 
 namespace gpureduce {
 
+// The larger one; of a number and a NaN the number. One instruction on a GPU.
+template <class Real>
+constexpr Real larger_of(Real a, Real b) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(Real) == 4) return fmaxf(a, b);
+  return fmax(a, b);
+#else
+  return b > a ? b : a;
+#endif
+}
+
 constexpr float exp2_of(float x) {
 #ifdef __CUDA_ARCH__
   float power;

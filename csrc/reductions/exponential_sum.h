@@ -38,9 +38,7 @@ struct ExponentialSum {
     return merge(value, {exp2_of(exponent), exponent});
   }
   // A NaN is in the sum and never the largest.
-  static constexpr Value merge(Value a, Value b) {
-    return {a.sum + b.sum, b.largest > a.largest ? b.largest : a.largest};
-  }
+  static constexpr Value merge(Value a, Value b) { return {a.sum + b.sum, larger_of(a.largest, b.largest)}; }
   static constexpr bool refocus(Focus& focus, Value value, int64_t, const FinishArguments&) {
     if (value.largest == -std::numeric_limits<Real>::infinity() || Terms::keeps(focus, value.largest)) return false;
     focus = Terms::moved(focus, value.largest);

@@ -42,7 +42,26 @@ template <class Reduction, class Element>
 inline constexpr bool has_all_kernels = is_common<Reduction>() &&
                                         (std::is_same_v<Element, float> || std::is_same_v<Element, Half> ||
                                          std::is_same_v<Element, BFloat16> || std::is_same_v<Element, int8_t> ||
-                                         std::is_same_v<Reduction, CountNonzero<Bool>>);
+                                         std::is_same_v<Reduction, CountNonzero<Bool>> ||
+                                         std::is_same_v<Reduction, Sum<uint8_t>> ||
+                                         std::is_same_v<Reduction, Sum<Bool>>);
+
+// A leaf that has no part yet.
+template <class Reduction>
+struct UnfinishedLeaf {
+  FocusOf<Reduction> focus;
+  typename Reduction::Value value;
+};
+
+// What a leaf takes in a block's shared memory: its part, or what this is made of.
+template <class Reduction>
+constexpr int leaf_bytes() {
+  using Part = PartOf<Reduction>;
+  using Unfinished = UnfinishedLeaf<Reduction>;
+  if constexpr (!Focused<Reduction>) return sizeof(Part);
+  constexpr size_t kAlignment = std::max(alignof(Unfinished), alignof(Part));
+  return static_cast<int>((std::max(sizeof(Unfinished), sizeof(Part)) + kAlignment - 1) / kAlignment * kAlignment);
+}
 
 // Of the kernels that serve `dtype`, a member of the group (for Converted: what the elements are converted to).
 template <template <class> class Reduction, DTypeGroup Group>
@@ -53,6 +72,7 @@ constexpr KernelTraits kernel_traits(DType dtype) {
       using R = Reduction<Read>;
       return {.value_bytes = sizeof(typename R::Value),
               .part_bytes = sizeof(PartOf<R>),
+              .leaf_bytes = leaf_bytes<R>(),
               .focus_bytes = Focused<R> ? sizeof(FocusOf<R>) : 0,
               .tile_vector = kTileVector<R, Read>,
               .ordered = R::kOrdered,

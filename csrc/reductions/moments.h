@@ -38,6 +38,8 @@ struct Moments {
   static constexpr bool kWideLane = true;
   static constexpr bool kCommon = true;
 
+  static constexpr int64_t kFew = 2048;  // elements
+
   struct Value {
     Input sum;
     Real squares;
@@ -80,9 +82,11 @@ struct Moments {
         }
       }
     }
-    // The difference that the variance is computed from would lose more than four of the squares' bits. Where a leaf's
-    // first element was out of range, its mean is found in two steps.
-    if (focus.centred < 2 && product(value.sum * inverse, value.sum) > Real(0.9375) * value.squares) {
+    // The difference that the variance is computed from would lose more than four of the squares' bits, or three where
+    // they are too few for their roundings to cancel. Where a leaf's first element was out of range, its mean is found
+    // in two steps.
+    const Real most = count < kFew ? Real(0.875) : Real(0.9375);
+    if (focus.centred < 2 && product(value.sum * inverse, value.sum) > most * value.squares) {
       focus.shift = focus.shift + value.sum * inverse;
       focus.centred++;
       return true;

@@ -60,7 +60,7 @@ struct AbsMinmax {
 template <class Real>
 struct SquareScales {
   static constexpr Real kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
-  static constexpr double kLarge = 0x1p120, kSmall = 0x1p-120;
+  static constexpr Real kLarge = 0x1p120f, kSmall = 0x1p-120f;
 };
 template <>
 struct SquareScales<double> {
@@ -103,7 +103,7 @@ struct SquareSum {
   static constexpr bool refocus(Focus& focus, Value sum, int64_t count, const FinishArguments&) {
     if (!kScaled || focus.scale != Scales::kUsual) return false;
     const bool is_large = !(sum <= Scales::kLarge);  // or NaN
-    const bool is_small = sum < static_cast<double>(count) * Scales::kSmall;
+    const bool is_small = sum < static_cast<Value>(count) * Scales::kSmall;
     if (is_large) focus.scale = Scales::kDown;
     if (is_small) focus.scale = Scales::kUp;
     return is_large || is_small;
@@ -112,7 +112,10 @@ struct SquareSum {
   static constexpr Part part_identity() { return Part{}; }
   static constexpr Part part(Value sum, const Focus& focus, int64_t) {
     if constexpr (std::is_same_v<Value, float>) {
-      const double back = 1 / static_cast<double>(focus.scale);
+      const double back = !kScaled                        ? 1
+                          : focus.scale == Scales::kUsual ? 1.0 / Scales::kUsual
+                          : focus.scale == Scales::kUp    ? 1.0 / Scales::kUp
+                                                          : 1.0 / Scales::kDown;
       return sum * back * back;
     } else {
       return {sum, focus.scale == Scales::kUsual ? 0 : focus.scale == Scales::kUp ? -1200.0 : 1200.0};
