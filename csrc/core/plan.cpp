@@ -8,6 +8,7 @@ namespace gpureduce {
 namespace {
 
 constexpr int kVectorBytes = 16, kWarp = 32;
+constexpr int64_t kMaxColumnLeaves = 512;  // where the order is free
 
 int64_t floor_power_of_two(int64_t x) {
   return x <= 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(x)));
@@ -188,8 +189,8 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan&
 
   const int batch = traits.ordered ? lanes_at_once(plan.rounds_at_once) : 1;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
-  constexpr int kEntriesBatch = 8;
-  const int64_t entry_levels = std::max(0, log2_of(entries) - log2_of(kEntriesBatch));
+  constexpr int kLeastEntriesBatch = 8;
+  const int64_t entry_levels = std::max(0, log2_of(entries) - log2_of(kLeastEntriesBatch));
   const int64_t gathered = plan.cluster  ? entries * outputs
                            : sharers > 1 ? std::max<int64_t>(plan.threads, outputs)
                                          : 0;
@@ -240,8 +241,10 @@ void set_columns_tile(const Problem& problem, const KernelTraits& traits, const 
     plan.lanes = static_cast<int>(std::min(next_power_of_two(rows), most_lanes));
     // The kernel counts the rows of a leaf in 32 bits, with room for a few rounds more.
     constexpr int64_t kMaxLeafRows = int64_t{1} << 28;
-    const int64_t least = std::max<int64_t>(1, ceil_div(rows, kMaxLeafRows));
-    const int64_t most = std::clamp<int64_t>(ceil_div(rows, plan.lanes * policy::kMinFreeRounds), least, 512);
+    const int64_t most_rows = traits.most_lane_rows > 0 ? int64_t{traits.most_lane_rows} * plan.lanes : kMaxLeafRows;
+    const int64_t least = std::clamp<int64_t>(ceil_div(rows, most_rows), 1, kMaxColumnLeaves);
+    const int64_t most =
+        std::clamp<int64_t>(ceil_div(rows, plan.lanes * policy::kMinFreeRounds), least, kMaxColumnLeaves);
     const int64_t leaves = std::clamp<int64_t>(blocks / std::max<int64_t>(1, plan.num_tiles), least, most);
     plan.order.lanes = plan.lanes;
     plan.order.leaf_elements = ceil_div(ceil_div(rows, leaves), plan.vector) * plan.vector;
@@ -331,6 +334,8 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
     if (!plan.aligned && plan.tiles_per_row > 1)
       set_tile(ceil_div(ceil_div(width, plan.tiles_per_row), plan.vector) + 1);
   }
+  // More rows than packed lanes can take are a matter of views that repeat memory.
+  if (traits.most_lane_rows > 0 && plan.order.leaf_elements > int64_t{traits.most_lane_rows} * plan.lanes) return false;
   return shifts_agree(problem, plan) && static_cast<int64_t>(plan.shared_bytes) <= policy::kMaxTileSharedBytes;
 }
 

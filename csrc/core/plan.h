@@ -80,6 +80,7 @@ struct KernelTraits {
   int leaf_bytes = 1;       // of a leaf in the shared memory of the rows kernels
   int focus_bytes = 0;      // 0: a leaf is walked once, without a focus (reductions/reduction.h)
   int tile_vector = 1;      // outputs that a thread of the columns kernel takes at once
+  int most_lane_rows = 0;   // columns: that a lane may take, where the order is free; 0: as many as there are
   bool ordered = true;      // whether the order of combination binds
   bool wide_lane = false;   // whether a lane holds more than one word
   bool all_kernels = true;  // false: only the kernels that no case can do without

@@ -217,46 +217,41 @@ struct ColumnsWalk {
   static __device__ __forceinline__ void packed(const ColumnsArguments& args,
                                                 const ColumnsThread<Reduction, Element>& me, int64_t start, int length,
                                                 Value (&folded)[kVector]) {
-    using Lane = PackedColumns<Reduction, Element>;
     const int64_t step = args.row_stride * args.order_lanes;
     const bool has_last = me.is_last_short && start + length == args.length;
     length -= has_last;
     const int lane = lane_of(args, me, 0);
-    const auto neutral = neutral_vector<Reduction, Element>();
+    const int takes = lane < length ? static_cast<int>(ceil_div(length - lane, args.order_lanes)) : 0;
+    const Element* first = aligned_down(me.elements + (start + lane) * args.row_stride);
+    const Element* rows = first;
+    PackedColumns<Reduction, Element> packed;
+    packed.begin();
+    for (int t = 0; t < takes; t += kRounds) {
+      const auto take_batch = [&]<bool kAll>() {
+        uint4 units[kRounds];
 #pragma unroll
-    for (int k = 0; k < kVector; k++) folded[k] = Reduction::identity();
-    for (int64_t from = lane; from < length; from += int64_t{Lane::kMostTakes} * args.order_lanes) {
-      const auto takes = static_cast<int>(min(int64_t{Lane::kMostTakes}, ceil_div(length - from, args.order_lanes)));
-      const Element* first = aligned_down(me.elements + (start + from) * args.row_stride);
-      const Element* rows = first;
-      Lane best;
-      best.begin();
-      for (int t = 0; t < takes; t += kRounds) {
-        const auto take_batch = [&]<bool kAll>() {
-          uint4 units[kRounds];
-#pragma unroll
-          for (int r = 0; r < kRounds; r++) {
-            if (!kAll) units[r] = neutral;
-            if (kAll || t + r < takes) units[r] = load_streaming(reinterpret_cast<const uint4*>(rows + r * step));
-          }
-#pragma unroll
-          for (int r = 0; r < kRounds; r++) best.take(units[r], t + r);
-        };
-        // Loads under a condition are waited for one by one here.
-        if (t + kRounds <= takes) {
-          take_batch.template operator()<true>();
-        } else {
-          take_batch.template operator()<false>();
+        for (int r = 0; r < kRounds; r++) {
+          if (!kAll) units[r] = neutral_vector<Reduction, Element>();
+          if (kAll || t + r < takes) units[r] = load_streaming(reinterpret_cast<const uint4*>(rows + r * step));
         }
-        rows += kRounds * step;
+#pragma unroll
+        for (int r = 0; r < kRounds; r++) packed.take(units[r], t + r);
+      };
+      // Loads under a condition that their use shares are waited for one by one.
+      if (t + kRounds <= takes) {
+        take_batch.template operator()<true>();
+      } else {
+        take_batch.template operator()<false>();
       }
+      rows += kRounds * step;
+    }
 #pragma unroll
-      for (int k = 0; k < kVector; k++) {
-        auto value = best.value(k, [&](int slot) { return find_nan(first + slot, step, takes); });
-        if constexpr (finds_position<Reduction>) {
-          value.index = (start + from + value.index * args.order_lanes) * args.row_place + me.position[k];
-        }
-        folded[k] = Reduction::merge(folded[k], value);
+    for (int k = 0; k < kVector; k++) {
+      folded[k] = Reduction::identity();
+      if (takes == 0) continue;
+      folded[k] = packed.value(k, [&](int slot) { return find_nan(first + slot, step, takes); });
+      if constexpr (finds_position<Reduction>) {
+        folded[k].index = (start + lane + folded[k].index * args.order_lanes) * args.row_place + me.position[k];
       }
     }
     if (has_last && lane == (length & (args.order_lanes - 1))) take_last(args, me, folded);
@@ -347,7 +342,7 @@ struct ColumnsWalk {
 template <class Reduction, class Part>
 __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entries, int leaves, int there, int first,
                                              int step, int stride, HalvesStack<Reduction, Part, 1> stack) {
-  constexpr int kBatch = 8;
+  constexpr int kBatch = std::clamp(static_cast<int>(128 / sizeof(Part)), 8, 32);  // loads in flight
   const int count = num_entries / step, bits = 31 - __clz(count);
   Part folded[1];
   for (int c = 0; c < count; c += kBatch) {

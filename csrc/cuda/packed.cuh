@@ -356,44 +356,54 @@ struct Packed<Marks<Element>, Element> {
 
 // ---- columns: a value for each slot of the vectors that a thread takes one after the other
 
-// Number t is taken t-th; after kMostTakes the values are asked for and it begins anew. Values of reductions that look
-// for a position have t for an index; `find_nan(slot)` is the t of the first NaN there.
+// Vector number t is taken t-th, up to kMostPackedRows of them (reductions/kernel_traits.h). Values of reductions that
+// look for a position have t for an index; `find_nan(slot)` is the t of the first NaN there.
 template <class Reduction, class Element>
 struct PackedColumns;
 
-// Bytes are added in pairs of 16-bit sums, the even ones and the odd ones of each word.
+// Bytes are added in pairs of 16-bit sums, the even ones and the odd ones of each word, and these now and then in 32
+// bits.
 template <class Reduction, class Element>
 requires(packs_columns<Reduction, Element> && !finds_position<Reduction>) struct PackedColumns<Reduction, Element> {
-  static constexpr int kMostTakes = 256;
   static constexpr bool kCounts = std::is_same_v<Element, Bool> || is_count<Reduction>();
-  uint32_t even[4], odd[4];
+  static constexpr bool kSigned = !kCounts && std::is_signed_v<Element>;
+  static constexpr int kMostNarrow = 256;  // 255 each
+  uint32_t even[4], odd[4], sums[kSlots<Element>];
   int takes;
 
   __device__ __forceinline__ void begin() {
+    takes = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) even[i] = odd[i] = 0;
-    takes = 0;
+#pragma unroll
+    for (int k = 0; k < kSlots<Element>; k++) sums[k] = 0;
   }
   __device__ __forceinline__ void take(const uint4& vector, int) {
     const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
-    takes++;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       uint32_t word = words[i];
-      if constexpr (kCounts) {
-        word = nonzero_bytes(word);
-      } else if constexpr (std::is_signed_v<Element>) {
-        word ^= 0x80808080u;  // plus 128
-      }
+      if constexpr (kCounts) word = nonzero_bytes(word);
+      if constexpr (kSigned) word ^= 0x80808080u;  // plus 128
       even[i] += word & 0x00ff00ffu;
       odd[i] += word >> 8 & 0x00ff00ffu;
     }
+    if (++takes % kMostNarrow == 0) widen_sums();
+  }
+  __device__ __forceinline__ void widen_sums() {
+#pragma unroll
+    for (int k = 0; k < kSlots<Element>; k++) sums[k] += narrow_sum(k);
+#pragma unroll
+    for (int i = 0; i < 4; i++) even[i] = odd[i] = 0;
+  }
+  __device__ __forceinline__ uint32_t narrow_sum(int slot) const {
+    const uint32_t pair = slot % 2 == 0 ? even[slot / 4] : odd[slot / 4];
+    return slot % 4 < 2 ? pair & 0xffffu : pair >> 16;
   }
   template <class FindNan>
   __device__ __forceinline__ int64_t value(int slot, FindNan) const {
-    const uint32_t pair = slot % 2 == 0 ? even[slot / 4] : odd[slot / 4];
-    const auto sum = static_cast<int>(slot % 4 < 2 ? pair & 0xffffu : pair >> 16);
-    return !kCounts && std::is_signed_v<Element> ? sum - 128 * takes : sum;
+    const int64_t sum = sums[slot] + narrow_sum(slot);
+    return kSigned ? sum - int64_t{128} * takes : sum;
   }
 };
 
@@ -411,7 +421,6 @@ __device__ __forceinline__ uint32_t beyond(Element, uint32_t a, uint32_t b) {
 // end.
 template <class Reduction, class Element>
 requires(packs_columns<Reduction, Element>&& finds_position<Reduction>) struct PackedColumns<Reduction, Element> {
-  static constexpr int kMostTakes = 1 << 16;
   uint32_t best[4], taken[4];
 
   __device__ __forceinline__ void begin() {

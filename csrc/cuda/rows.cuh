@@ -342,7 +342,8 @@ constexpr int row_batch(int most, bool aligned) {
 // A block for kRows rows of one leaf, or for the two leaves of a row (kPair), and nothing else in it, so that many
 // blocks fit a multiprocessor: while some load, others fold. Warp r folds leaf r, and its thread 0 holds the result.
 template <class Reduction, class Element, bool kAligned, bool kPair>
-__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, 768 / kMaxRowThreads<Reduction, Element>)
+__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
+                                  (kAligned ? 768 : 512) / kMaxRowThreads<Reduction, Element>)
     rows_leaf_kernel(const __grid_constant__ RowsArguments args) {
   using ThreadState = State<Reduction, Element>;
   using Part = PartOf<Reduction>;

@@ -20,6 +20,8 @@ inline constexpr bool packs_columns = finds_position<Reduction>
                                                 (std::is_same_v<Reduction, Sum<Element>> ||
                                                  std::is_same_v<Reduction, CountNonzero<Element>>);
 
+inline constexpr int kMostPackedRows = 1 << 16;  // of a lane
+
 // Outputs that a thread of the columns kernel takes at once: 16 bytes of them, fewer where their lanes and what these
 // are measured against would fill the registers.
 template <class Reduction, class Element>
@@ -75,6 +77,7 @@ constexpr KernelTraits kernel_traits(DType dtype) {
               .leaf_bytes = leaf_bytes<R>(),
               .focus_bytes = Focused<R> ? sizeof(FocusOf<R>) : 0,
               .tile_vector = kTileVector<R, Read>,
+              .most_lane_rows = packs_columns<R, Read> ? kMostPackedRows : 0,
               .ordered = R::kOrdered,
               .wide_lane = has_wide_lanes<R>(),
               .all_kernels = has_all_kernels<R, Read>,
