@@ -14,8 +14,9 @@ struct MomentScales {
   static constexpr Real kUsual = 1;
 };
 template <class Element>
-requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
-         (!is_small_float<Element> || std::is_same_v<Element, BFloat16>)) struct MomentScales<Element, float> {
+  requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
+           (!is_small_float<Element> || std::is_same_v<Element, BFloat16>))
+struct MomentScales<Element, float> {
   static constexpr bool kScaled = true;
   static constexpr float kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
   // A leaf's sum of squares beyond these is walked again, scaled down or up; the second one counts per element.
@@ -111,10 +112,8 @@ struct Moments {
 
   // The variance or the standard deviation, and the mean.
   static constexpr std::tuple<Real, Input> finish(const Part& part, const FinishArguments& arguments) {
-    if (part.count == 0) {
-      constexpr Real kNan = std::numeric_limits<Real>::quiet_NaN();
-      return {kNan, Input(kNan)};
-    }
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    if (part.count == 0) return {static_cast<Real>(kNan), convert<Input>(Wide(0) * kNan)};
     const double freedom = part.count - arguments.parameter;
     const double variance = part.squares / (freedom > 0 ? freedom : 0);
     const double spread = arguments.how == Finish::kStd ? square_root(variance) : variance;
