@@ -176,11 +176,12 @@ class Parts:
 
 
 def merge_parts(a: Parts, b: Parts) -> Parts:
-    """As Chan, Golub and LeVeque merge them; equal counts without a division."""
-    apart = sum_of_squares([x - y for x, y in zip(a.mean, b.mean, strict=True)])
+    """As Chan, Golub and LeVeque merge them; without a division where counts or means are equal."""
+    away = [x - y for x, y in zip(a.mean, b.mean, strict=True)]
+    apart = sum_of_squares(away)
     count = a.count + b.count
     share_a, share_b = a.count / count, b.count / count
-    equal = a.count == b.count
+    equal = (a.count == b.count) | np.logical_and.reduce([d == 0 for d in away])
     weight = np.where(equal, a.count * 0.5, a.count * share_b)
     squares = (a.squares + b.squares) + apart * weight
     means = [

@@ -102,8 +102,10 @@ struct Moments {
   static constexpr Part merge(const Part& a, const Part& b) {
     if (a.count == 0) return b;
     if (b.count == 0) return a;
-    const double count = a.count + b.count, apart = square(a.mean - b.mean);
-    if (a.count == b.count) {  // all leaves but the last: no division
+    const Wide away = a.mean - b.mean;
+    const double count = a.count + b.count, apart = square(away);
+    // No division for all leaves but the last, and no rounding of what is the same everywhere.
+    if (a.count == b.count || is_zero(away)) {
       return {count, (a.squares + b.squares) + apart * (a.count * 0.5), (a.mean + b.mean) * 0.5};
     }
     const double of_a = a.count / count, of_b = b.count / count;
@@ -145,6 +147,13 @@ struct Moments {
   template <class T>
   static constexpr auto square(T x) {
     return product(x, x);
+  }
+  static constexpr bool is_zero(Wide x) {
+    if constexpr (is_complex<Wide>) {
+      return x.re == 0 && x.im == 0;
+    } else {
+      return x == 0;
+    }
   }
   static constexpr bool is_finite(Input x) {
     if constexpr (is_complex<Input>) {
