@@ -581,6 +581,6 @@ def test_training(device: str, options: list[str]) -> None:
     assert "agree" in lines[-1]
     numbers = [line.split()[3:] for line in lines if line.startswith("    2  test")]
     assert len(numbers) == 2
-    assert all(len(line) == 4 for line in numbers)
-    accuracy = [float(line[3]) for line in numbers]
+    assert all(len(line) == 7 for line in numbers)
+    accuracy = [float(line[-1]) for line in numbers]
     assert accuracy[0] == accuracy[1] > 0.5
