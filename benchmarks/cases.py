@@ -15,7 +15,8 @@ INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 COMPLEX = ("complex64", "complex128")
 
 OURS, TORCH = "gpureduce", "torch"
-OPS = ("sum", "mean", "amax", "argmax")
+OPS = ("sum", "mean", "amax", "argmax")  # of every dtype
+FLOAT_OPS = ("var", "logsumexp", "norm3", "stats")
 
 Reduce = Callable[[torch.Tensor], torch.Tensor]
 
@@ -67,6 +68,8 @@ def result_dtype(op: str, dtype: torch.dtype) -> torch.dtype:
         return torch.int64
     if op == "amax":
         return dtype
+    if op == "stats":
+        return torch.float64 if dtype == torch.float64 else torch.float32
     if is_inexact(dtype):
         return dtype
     # A mean of integers has no dtype by default: float32 is asked for.
@@ -92,11 +95,34 @@ def bind(function: Callable[..., torch.Tensor], keywords: dict[str, object]) -> 
 
 
 def ours(op: str, dtype: torch.dtype, dim: int | None = None) -> Reduce:
-    return bind(getattr(torch.ops.gpureduce, op), arguments(op, dtype, dim))
+    ops = torch.ops.gpureduce
+    if op == "norm3":
+        return lambda x: ops.norm(x, 3, dim)
+    if op == "stats":
+        return lambda x: ops.stats(x, dim)[3]
+    return bind(getattr(ops, op), arguments(op, dtype, dim))
 
 
 def theirs(op: str, dtype: torch.dtype, dim: int | None = None) -> Reduce:
+    if op == "norm3":
+        return lambda x: torch.linalg.vector_norm(x, 3, dim)
+    if op == "stats":
+        return lambda x: _stats_of_torch(x, dim)
+    if op == "logsumexp" and dim is None:  # torch's needs a dim
+        return lambda x: torch.logsumexp(x, tuple(range(x.dim())))
     return bind(getattr(torch, op), arguments(op, dtype, dim))
+
+
+def _stats_of_torch(x: torch.Tensor, dim: int | None) -> torch.Tensor:
+    """The calls that tell what `stats` tells; the variance stands for all of it."""
+    torch.sum(x, dim)
+    torch.aminmax(x, dim=dim)
+    torch.argmin(x, dim)
+    torch.argmax(x, dim)
+    torch.sum(torch.isnan(x), dim)
+    torch.sum(torch.isinf(x), dim)
+    variance, _ = torch.var_mean(x, dim)
+    return variance.to(result_dtype("stats", x.dtype))
 
 
 def random_tensor(
@@ -161,6 +187,7 @@ LINES = [  # what is done to rows and columns
 ]
 QUICK_DTYPES = ("float16", "bfloat16", "int8", "bool", "float8_e4m3fn")
 QUICK_SHAPES = ((2**20, 64), (16384, 4096))
+FLOAT_OP_SHAPES = ((2**20, 64), (16384, 4096), (1000, 37000), (64, 2**20))
 
 
 def _shrunk(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -183,6 +210,11 @@ def all_cases(device: str) -> list[Case]:
     for op in ("mean", "amax", "argmax"):
         for k in (12, 20, 24, 28) if device == "cuda" else (12, 16, 20, 24):
             cases.append(Case("sizes", op, (2**k,), "float32", quick=k == 24))
+    for op in FLOAT_OPS:
+        for k in (12, 20, 28) if device == "cuda" else (12, 16, 20):
+            for dtype in ("float32", "bfloat16"):
+                quick = k == 20 and dtype == "float32"
+                cases.append(Case("sizes", op, (2**k,), dtype, quick=quick))
     for dtype in (*FLOATS, *INTEGERS, *COMPLEX):
         for op in ("sum", "amax", "argmax"):
             if op != "sum" and dtype in COMPLEX:
@@ -194,6 +226,12 @@ def all_cases(device: str) -> list[Case]:
             for op, dtype in LINES:
                 quick = shape in QUICK_SHAPES and dtype == "float32"
                 cases.append(Case(group, op, sized(shape), dtype, dim, quick))
+            if shape in FLOAT_OP_SHAPES:
+                cases += [
+                    Case(group, op, sized(shape), dtype, dim)
+                    for op in FLOAT_OPS
+                    for dtype in ("float32", "bfloat16")
+                ]
     return cases
 
 

@@ -71,6 +71,8 @@ def reference(op: str, x: torch.Tensor, dim: int | None = None) -> torch.Tensor:
         else:
             result, count = x.to(WIDER.get(x.dtype, x.dtype)).sum(dim, dtype=wide), x.size(dim)
         return result if op == "sum" else result / count
+    if op in ("var", "stats", "logsumexp", "norm3"):
+        return _float_reference(op, x, dim)
     unsigned = x.dtype == torch.uint64
     # With its top bit flipped an uint64 compares as an int64.
     comparable = x.view(torch.int64) ^ TOP_BIT if unsigned else x.to(WIDER.get(x.dtype, x.dtype))
@@ -88,6 +90,15 @@ def reference(op: str, x: torch.Tensor, dim: int | None = None) -> torch.Tensor:
     index = torch.arange(x.size(dim), device=x.device)
     index = index.view([-1 if i == dim % x.dim() else 1 for i in range(x.dim())])
     return torch.where(hit, index, x.size(dim)).amin(dim)
+
+
+def _float_reference(op: str, x: torch.Tensor, dim: int | None) -> torch.Tensor:
+    functions: dict[str, Callable[[torch.Tensor, list[int]], torch.Tensor]] = {
+        "logsumexp": torch.logsumexp,
+        "norm3": lambda t, dims: torch.linalg.vector_norm(t, 3, dims),
+    }
+    dims = list(range(x.dim())) if dim is None else [dim]
+    return functions.get(op, torch.var)(x.to(torch.float64), dims)
 
 
 def order_depth(length: int, item_bytes: int) -> int:
@@ -115,6 +126,8 @@ def rounding_bound(
     if exact or x.numel() == 0:
         return 0.0
     unit = 2.0**-53 if x.dtype in (torch.float64, torch.complex128) else 2.0**-24
+    if op in ("var", "stats", "logsumexp", "norm3"):
+        return _float_bound(op, unit, length, depth, float(expected.abs().max()), worst_case)
     if worst_case:
         magnitude = float(total(x, inexact_dtype(x.dtype), torch.abs))
         bound = depth * unit * magnitude * (length / x.numel())
@@ -125,6 +138,23 @@ def rounding_bound(
     if op == "mean":  # and the division rounds, by a length that may have been rounded too
         bound = bound / length + 2 * unit * float(expected.abs().max())
     # With inf or NaN among the values there is nothing to round.
+    return bound if math.isfinite(bound) else 0.0
+
+
+def _float_bound(
+    op: str, unit: float, length: int, depth: int, size: float, worst_case: bool
+) -> float:
+    """Of the ops that sum squares, exponentials and powers: what docs/accuracy.md derives, where
+    the roundings of the sum are again those of a random walk. `size`: of the largest result.
+    """
+    of_sum = depth * unit if worst_case else 8 * unit * math.sqrt(depth / length)
+    if op in ("var", "stats"):
+        bound = (48 * of_sum + 6 * unit) * size
+    elif op == "logsumexp":
+        bound = of_sum + unit * (3 * (70 + size + 1 + math.log(length)) + 4)
+    else:
+        farthest = (24 + math.log2(length)) / 3
+        bound = (of_sum / 3 + unit * (math.log(2) * (6 + 2 * farthest) + 4)) * size
     return bound if math.isfinite(bound) else 0.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -15,23 +16,37 @@ SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
 UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
 INTEGERS = [*SIGNED, *UNSIGNED, torch.bool]
 REAL = [*FLOATS, *INTEGERS]
+INEXACT = [*FLOATS, *COMPLEX]
 ALL = [*REAL, *COMPLEX]
 
-# Ops that are called op(t, dim, keepdim), by what they share.
+# Ops that are called op(t, dim, keepdim=keepdim), by what they share.
 SUMS = ("sum", "mean", "nansum", "nanmean")
 WITH_DTYPE = (*SUMS, "prod")
 VALUES = ("amax", "amin")
 INDICES = ("argmax", "argmin")
 CHOICES = (*VALUES, *INDICES)  # need an element
 TRUTHS = ("any", "all")
-OPS = (*WITH_DTYPE, *CHOICES, *TRUTHS)
+SPREADS = ("var", "std")
+OPS = (*WITH_DTYPE, *CHOICES, *TRUTHS, *SPREADS, "logsumexp")
 LIST_OPS = tuple(op for op in OPS if op not in INDICES)  # `dim` may be a list
 
 DTYPES_OF = {
     **dict.fromkeys(("sum", "mean", "prod", "nansum", *TRUTHS), ALL),
-    "nanmean": [*FLOATS, *COMPLEX],
-    **dict.fromkeys(CHOICES, REAL),
+    **dict.fromkeys(("nanmean", *SPREADS), INEXACT),
+    **dict.fromkeys((*CHOICES, "logsumexp"), REAL),
 }
+
+
+def of_torch(op: str) -> Callable[..., torch.Tensor]:
+    """torch's function of the same name, which may be called without `dim`."""
+    if op != "logsumexp":
+        function: Callable[..., torch.Tensor] = getattr(torch, op)
+        return function
+
+    def logsumexp(t: torch.Tensor, dim: object = None, keepdim: bool = False) -> torch.Tensor:
+        return torch.logsumexp(t, list(range(t.dim())) if dim is None else dim, keepdim)
+
+    return logsumexp
 
 
 def name(dtype: torch.dtype | None) -> str:
@@ -49,6 +64,10 @@ def result_dtype(op: str, dtype: torch.dtype, asked: torch.dtype | None = None) 
         return dtype
     if op in TRUTHS:
         return torch.uint8 if dtype == torch.uint8 else torch.bool
+    if op in SPREADS:
+        return dtype.to_real()
+    if op == "logsumexp":
+        return dtype if is_inexact(dtype) else torch.get_default_dtype()
     if asked is not None:
         return asked
     return dtype if is_inexact(dtype) else torch.int64

@@ -133,6 +133,7 @@ def root_of_squares(values: np.ndarray, size: int, scaled: bool) -> np.ndarray:
         usual = 0
 
     partials = np.zeros((2, len(values), p2(how.num_leaves)))
+    partials[1] = 0 if single else -(2**20)  # of what is not there no exponent counts
     for leaf, where in enumerate(leaf_slices(how, values.shape[1])):
 
         def squares(power: int, where: slice = where) -> np.ndarray:
@@ -175,11 +176,12 @@ class Parts:
 
 
 def merge_parts(a: Parts, b: Parts) -> Parts:
-    """As Chan, Golub and LeVeque merge them; equal counts without a division."""
-    apart = sum_of_squares([x - y for x, y in zip(a.mean, b.mean, strict=True)])
+    """As Chan, Golub and LeVeque merge them; without a division where counts or means are equal."""
+    away = [x - y for x, y in zip(a.mean, b.mean, strict=True)]
+    apart = sum_of_squares(away)
     count = a.count + b.count
     share_a, share_b = a.count / count, b.count / count
-    equal = a.count == b.count
+    equal = (a.count == b.count) | np.logical_and.reduce([d == 0 for d in away])
     weight = np.where(equal, a.count * 0.5, a.count * share_b)
     squares = (a.squares + b.squares) + apart * weight
     means = [
@@ -220,7 +222,7 @@ def leaf_moments(parts: list[np.ndarray], num_lanes: int, scaled: bool, root: bo
     real = parts[0].dtype.type
     rows, n = parts[0].shape
     power = np.full(rows, USUAL if scaled else 0)
-    shifts = [p[:, 0] * real(2.0 ** power[0]) for p in parts]
+    shifts = [p[:, 0] * real(2.0**USUAL if scaled else 1) for p in parts]
     finite = np.logical_and.reduce([np.isfinite(shift) for shift in shifts])
     shifts = [np.where(finite, shift, real(0)) for shift in shifts]
     centred = np.zeros(rows, int)
@@ -268,10 +270,8 @@ def moments(
     padded = p2(how.num_leaves)
     count, squares = np.zeros((rows, padded)), np.zeros((rows, padded))
     means = [np.zeros((rows, padded)) for _ in parts]
-    for leaf in range(how.num_leaves if n else 0):
-        end = n if leaf == how.num_leaves - 1 else (leaf + 1) * how.leaf
-        piece = [p[:, leaf * how.leaf : end] for p in parts]
-        found = leaf_moments(piece, how.lanes, scaled, root)
+    for leaf, where in enumerate(leaf_slices(how, n) if n else []):
+        found = leaf_moments([p[:, where] for p in parts], how.lanes, scaled, root)
         count[:, leaf], squares[:, leaf] = found.count, found.squares
         for mean, of_leaf in zip(means, found.mean, strict=True):
             mean[:, leaf] = of_leaf

@@ -124,6 +124,54 @@ def sum_interval(
     return Interval(low, high)
 
 
+def long_values(t: torch.Tensor) -> np.ndarray:
+    return t.double().numpy().astype(np.longdouble)
+
+
+def logsumexp_interval(t: torch.Tensor, dim: Dims = None, keepdim: bool = False) -> Interval:
+    """Where log(sum(exp(x))) must lie.
+
+    2^e is summed, e = (x - c) log2(e) with the leaf's centre c. A difference and two products (one
+    is the rounding of the constant) put e off by 3u|e|, the exponential's own error is below 4u
+    (2^-22 for float32, what a GPU's instruction has), the sum's is gamma_h. The terms' mean of |e|
+    is at most |E| + log2(n), E being the largest one: with the largest term at most 1 and the mean
+    of k over weights 2^-k, it is at most their entropy. E ln(2) is kept below 8 ln(2) + |leaf's
+    result|, or below 100 ln(2) where the result has 16 bits or fewer, and a leaf that is far below
+    the result has a weight that is smaller than its own logarithm is large, which adds less than 1.
+    So the result is off by
+
+        3u (E0 + |result| + 1 + ln(n)) + 4u + gamma_h,    E0 = 8 ln(2) or 100 ln(2)
+
+    and, where float64 is the accumulator and parts are no wider, by 6u |result| for them.
+    """
+    rows = in_walking_order(t, dim).cpu()
+    result = result_dtype("logsumexp", t.dtype)
+    acc = accumulator(result)
+    converted = to_dtype(to_dtype(rows, result), acc)
+    values = long_values(converted)
+    n = values.shape[1]
+    u = torch.finfo(acc).eps / 2
+    with np.errstate(all="ignore"):
+        largest = values.max(axis=1, initial=-np.inf)
+        shift = np.where(np.isfinite(largest), largest, 0)
+        want = np.log(np.exp(values - shift[:, None]).sum(axis=1)) + shift
+        want = np.where(largest == np.inf, np.inf, want)
+        want = np.where(np.isnan(values).any(axis=1), np.nan, want)
+        farthest = 100 if t.dtype.is_floating_point and t.dtype.itemsize <= 2 else 8
+        size = farthest * math.log(2) + np.abs(want) + 1 + math.log(max(n, 1))
+        of_sum = relative_bound(n, t.element_size(), acc, wide_lane=True)
+        off = 3 * u * size + 4 * u + of_sum + (6 * u * np.abs(want) if acc == torch.float64 else 0)
+        ends = [np.where(np.isfinite(want), want + sign * off, want) for sign in (-1, 1)]
+    wide = np.float64 if acc == torch.float64 else np.float32
+    low, high = (
+        to_dtype(torch.from_numpy(end.astype(wide)), result).reshape(
+            result_shape(t.shape, dim, keepdim)
+        )
+        for end in ends
+    )
+    return Interval(low, high)
+
+
 def _from_real(values: np.ndarray, acc: torch.dtype) -> torch.Tensor:
     t = torch.from_numpy(np.ascontiguousarray(values))
     return torch.complex(t[..., 0], t[..., 1]) if acc.is_complex else t

@@ -69,6 +69,31 @@ def test_references(name: str, dim: int | None) -> None:
         np.testing.assert_allclose(got, getattr(np, op)(wide, axis=dim), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dim", [None, 0, -1])
+@pytest.mark.parametrize("name", cases.FLOATS)
+def test_references_of_float_ops(name: str, dim: int | None) -> None:
+    x = cases.random_tensor((37, 53), getattr(torch, name), "cpu", torch.Generator().manual_seed(0))
+    wide = x.double().numpy()
+    variance = np.var(wide, axis=dim, ddof=1)
+    wants = {
+        "var": variance,
+        "stats": variance,
+        "logsumexp": np.log(np.exp(wide).sum(dim)),
+        "norm3": (np.abs(wide) ** 3).sum(dim) ** (1 / 3),
+    }
+    for op, want in wants.items():
+        expected = values.reference(op, x, dim)
+        np.testing.assert_allclose(expected.numpy(), want, rtol=1e-12)
+        length = x.numel() if dim is None else x.size(dim)
+        depth = values.order_depth(length, x.element_size())
+        bound = values.rounding_bound(op, x, length, depth, expected, worst_case=False)
+        verdict = values.compare(cases.ours(op, x.dtype, dim)(x), expected, bound)
+        assert not verdict.wrong
+        if name == "float32":
+            assert verdict.bound < 2e-4 * float(expected.abs().max())
+    assert set(wants) == set(cases.FLOAT_OPS)
+
+
 def test_the_reference_orders_large_unsigned_integers_and_nan() -> None:
     x = torch.tensor([7, 2**63 + 5, 2**63 + 5], dtype=torch.uint64)
     assert values.reference("amax", x).view(torch.uint64).item() == 2**63 + 5
@@ -200,7 +225,7 @@ def test_names_of_cases_are_unique_and_quick_is_a_part() -> None:
         assert len({case.name for case in chosen}) == len(chosen)
         quick = [case for case in chosen if case.quick]
         assert 20 <= len(quick) < len(chosen) / 3
-        assert {case.op for case in quick} == set(cases.OPS)
+        assert {case.op for case in quick} == {*cases.OPS, *cases.FLOAT_OPS}
         assert {case.group for case in quick} == {"sizes", "dtypes", "rows", "columns"}
 
 
@@ -556,6 +581,6 @@ def test_training(device: str, options: list[str]) -> None:
     assert "agree" in lines[-1]
     numbers = [line.split()[3:] for line in lines if line.startswith("    2  test")]
     assert len(numbers) == 2
-    assert all(len(line) == 4 for line in numbers)
-    accuracy = [float(line[3]) for line in numbers]
+    assert all(len(line) == 7 for line in numbers)
+    accuracy = [float(line[-1]) for line in numbers]
     assert accuracy[0] == accuracy[1] > 0.5

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import references
 import torch
-from dtypes import DTYPES_OF, INDICES, OPS, TRUTHS, VALUES, is_inexact, name
+from dtypes import DTYPES_OF, INDICES, OPS, SPREADS, TRUTHS, VALUES, is_inexact, name, of_torch
 from numpy_walk import expected, result_shape
 from tensors import Kind, assert_same_bits, generator, one_nan, sequences, some_numbers
 
@@ -29,7 +29,7 @@ def call(op: str, t: torch.Tensor, dim: int | None = None, keepdim: bool = False
     """The op, with `dtype=float32` where a mean of integers needs it."""
     if op == "mean" and not is_inexact(t.dtype):
         return ops.mean(t, dim, keepdim, dtype=f32)
-    return getattr(ops, op)(t, dim, keepdim)
+    return getattr(ops, op)(t, dim, keepdim=keepdim)
 
 
 def cases_of(dtypes: list[torch.dtype]) -> list[tuple[str, torch.dtype]]:
@@ -326,7 +326,7 @@ def prod_of_torch(t: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tens
 def test_empty_tensors(op: str, shape: tuple[int, ...], device: str) -> None:
     """Results and error classes are torch's, for each dim and both values of keepdim."""
     t = torch.full(shape, 2.0)
-    function: Callable[..., torch.Tensor] = getattr(torch, op)
+    function = of_torch(op)
     if op == "prod":  # torch's takes keepdim beside dim only
         function = prod_of_torch
     for dim in (None, *range(-len(shape), len(shape))):
@@ -336,7 +336,7 @@ def test_empty_tensors(op: str, shape: tuple[int, ...], device: str) -> None:
                 **({} if dim is None and op in VALUES else {"dim": dim}),
             }
             want, error = outcome(lambda a=arguments: function(t, **a))
-            got, own_error = outcome(lambda d=dim, k=keepdim: getattr(ops, op)(t.to(device), d, k))
+            got, own_error = outcome(lambda d=dim, k=keepdim: call(op, t.to(device), d, k))
             assert type(own_error) is type(error), f"{own_error!r} and torch's {error!r}"
             if want is None or got is None:
                 assert f"gpureduce::{op}" in str(own_error)
@@ -685,7 +685,9 @@ def test_channels_of_an_image_batch(op: str, device: str) -> None:
             assert list(got.shape) == result_shape(t.shape, dim, False)
             if op in (*INDICES, *VALUES, *TRUTHS):
                 assert torch.equal(got.cpu(), getattr(torch, op)(images, dim))
-            elif op == "prod":
-                assert_same_bits(got, expected("prod", t, dim))
+            elif op in ("prod", *SPREADS):
+                assert_same_bits(got, expected(op, t, dim))
+            elif op == "logsumexp":
+                references.logsumexp_interval(t, dim).check(got)
             else:
                 references.sum_interval(op, t, dim).check(got)

@@ -4,6 +4,7 @@ that still works afterwards.
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +12,20 @@ from typing import Any
 
 import pytest
 import torch
-from dtypes import CHOICES, INTEGERS, LIST_OPS, OPS, TRUTHS, VALUES, WITH_DTYPE, name
-from tensors import DEVICES, assert_same_bits
+from dtypes import (
+    CHOICES,
+    COMPLEX,
+    INTEGERS,
+    LIST_OPS,
+    OPS,
+    SPREADS,
+    TRUTHS,
+    VALUES,
+    WITH_DTYPE,
+    name,
+    of_torch,
+)
+from tensors import DEVICES, assert_same_bits, one_nan
 
 ops = torch.ops.gpureduce
 # Most tests here ask every device in turn.
@@ -21,7 +34,10 @@ pytestmark = pytest.mark.cuda
 Call = Callable[[], torch.Tensor]
 
 # Of five ones, where it is not 1.
-ANSWERS = {"sum": 5, "nansum": 5, "argmax": 0, "argmin": 0, "norm": torch.tensor(5.0).sqrt().item()}
+ANSWERS = {
+    **{"sum": 5, "nansum": 5, "argmax": 0, "argmin": 0, "norm": torch.tensor(5.0).sqrt().item()},
+    **{"var": 0, "std": 0, "logsumexp": pytest.approx(1 + math.log(5), rel=1e-6)},
+}
 
 
 def error_of(call: Call) -> Exception:
@@ -42,7 +58,9 @@ def assert_refused(call: Call, op: str, *parts: str, device: str = "cpu") -> Exc
         assert ops.sum_rung(torch.ones(5, device=device), "sum").item() == 5
     else:
         ones = torch.ones(5, device=device)
-        assert getattr(ops, op)(ones).item() == ANSWERS.get(op, 1)
+        result = getattr(ops, op)(ones)
+        last = result if isinstance(result, torch.Tensor) else result[2 if op == "stats" else 1]
+        assert last.item() == ANSWERS.get(op, 1)
     if device == "cuda":
         torch.cuda.synchronize()
     return error
@@ -52,7 +70,7 @@ def assert_refused_like_torch(op: str, t: torch.Tensor, *parts: str, **arguments
     """With the class that torch's function of the same name raises, on the CPU and on Meta too."""
     # torch's product takes one dim.
     their_op = "sum" if op == "prod" and isinstance(arguments.get("dim"), list) else op
-    theirs = error_of(lambda: getattr(torch, their_op)(t, **arguments))
+    theirs = error_of(lambda: of_torch(their_op)(t, **arguments))
     for device in (*DEVICES, "meta"):
         on_device = t.to(device)
         ours = assert_refused(
@@ -116,11 +134,19 @@ def test_nothing_to_choose_from_at_all(op: str, shape: tuple[int, ...]) -> None:
     assert_refused_like_torch(op, torch.ones(shape), "self", str(list(shape)))
 
 
+def assert_answer(op: str, got: torch.Tensor, want: torch.Tensor) -> None:
+    """torch's bits, where no exponential rounds."""
+    if op == "logsumexp":
+        torch.testing.assert_close(got.cpu(), want.cpu(), rtol=1e-6, atol=1e-6)
+    else:
+        assert_same_bits(got, one_nan(want))
+
+
 @pytest.mark.parametrize("op", OPS)
 def test_more_than_64_dims(op: str) -> None:
     t = torch.ones([1] * 65)
     for dim in (0, -1, 64):
-        theirs = error_of(lambda d=dim: getattr(torch, op)(t, dim=d))
+        theirs = error_of(lambda d=dim: of_torch(op)(t, dim=d))
         for device in (*DEVICES, "meta"):
             x = t.to(device)
             ours = assert_refused(lambda x=x, d=dim: getattr(ops, op)(x, d), op, "self", "64", "65")
@@ -129,11 +155,11 @@ def test_more_than_64_dims(op: str) -> None:
     # op takes dim=[].
     whole = t.expand([3] + [1] * 64)
     for device in DEVICES:
-        got = getattr(ops, op)(whole.to(device), None, True)
-        want = getattr(torch, op)(whole.flatten())
+        got = getattr(ops, op)(whole.to(device), None, keepdim=True)
+        want = of_torch(op)(whole.flatten())
         assert got.shape == (1,) * 65
-        assert_same_bits(got.flatten(), want.flatten())
-        assert_same_bits(getattr(ops, op)(whole.to(device)), want)
+        assert_answer(op, got.flatten(), want.flatten())
+        assert_answer(op, getattr(ops, op)(whole.to(device)), want)
 
 
 def test_more_than_64_dims_of_no_elements() -> None:
@@ -158,18 +184,16 @@ except RuntimeError as error:
 def test_64_dims_are_not_too_many(op: str, device: str) -> None:
     t = torch.arange(8.0, device=device).reshape([2] + [1] * 30 + [2] + [1] * 31 + [2])
     function = getattr(ops, op)
-    want = getattr(torch, op)(t)
-    assert_same_bits(function(t), want)
+    assert_answer(op, function(t), of_torch(op)(t))
     for dim in (0, 31, 63, -1, 5):
-        want = getattr(torch, op)(t, dim=dim)
-        assert_same_bits(function(t, dim), want)
+        assert_answer(op, function(t, dim), of_torch(op)(t, dim=dim))
 
 
 # Dtypes
 
 
 @pytest.mark.parametrize("op", CHOICES)
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=name)
+@pytest.mark.parametrize("dtype", COMPLEX, ids=name)
 def test_complex_numbers_have_no_order(op: str, dtype: torch.dtype) -> None:
     t = torch.ones(3, dtype=dtype)
     theirs = error_of(lambda: getattr(torch, op)(t))
@@ -198,6 +222,60 @@ def test_nanmean_and_norm_are_of_floats(dtype: torch.dtype) -> None:
     assert_refused_like_torch("nanmean", t, "self", dtype=torch.float32)
     norm_is_refused_like_torch(t, "self", "dtype")
     norm_is_refused_like_torch(t, "self", dtype=torch.float32)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=name)
+@pytest.mark.parametrize("op", [*SPREADS, "var_mean", "std_mean"])
+def test_variances_are_of_floats(op: str, dtype: torch.dtype) -> None:
+    t = torch.ones(3).to(dtype)
+    assert_refused_like_torch(op, t, "self", "dtype")
+    assert_refused_like_torch(op, t, "self", dim=0, correction=0)
+
+
+@pytest.mark.parametrize("op", ["var_mean", "std_mean"])
+def test_a_variance_with_its_mean_is_refused_like_one_alone(op: str) -> None:
+    t = torch.ones(2, 3)
+    for dim in (2, -3, [0, 2]):
+        assert_refused_like_torch(op, t, "dim", dim=dim)
+    assert_refused_like_torch(op, t, "dim", dim=[1, 1])
+
+
+@pytest.mark.parametrize("op", [*SPREADS, "var_mean", "std_mean"])
+def test_a_correction_is_a_real_number(op: str) -> None:
+    assert_refused_like_torch(op, torch.ones(3), "correction", correction=1j)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=name)
+def test_logsumexp_is_of_real_numbers(dtype: torch.dtype) -> None:
+    for device in (*DEVICES, "meta"):
+        t = torch.ones(3, dtype=dtype, device=device)
+        error = assert_refused(lambda t=t: ops.logsumexp(t), "logsumexp", "self", "real", "got")
+        assert type(error) is NotImplementedError
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *COMPLEX], ids=name)
+def test_stats_are_of_real_floats(dtype: torch.dtype) -> None:
+    for device in (*DEVICES, "meta"):
+        t = torch.ones(3).to(dtype).to(device)
+        error = assert_refused(lambda t=t: ops.stats(t), "stats", "self", "expected", "got")
+        assert type(error) is NotImplementedError
+
+
+def test_stats_refuse_what_amax_refuses() -> None:
+    for shape, arguments in (
+        ((2, 3), {"dim": 2}),
+        ((2, 3), {"dim": [1, -1]}),
+        ((0, 3), {"dim": 0}),
+        ((3, 0), {"dim": [0, 1]}),
+        ((0,), {}),
+        ((1,) * 65, {"dim": 0}),
+    ):
+        for device in (*DEVICES, "meta"):
+            t = torch.ones(shape, device=device)
+            theirs = error_of(lambda t=t, a=arguments: ops.amax(t, **a))
+            ours = error_of(lambda t=t, a=arguments: ops.stats(t, **a))
+            assert type(ours) is type(theirs)
+            assert str(ours) == str(theirs).replace("amax", "stats")
 
 
 def norm_is_refused_like_torch(t: torch.Tensor, *parts: str, **arguments: Any) -> None:
@@ -287,9 +365,11 @@ def of_unknown(dtype: torch.dtype) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", UNKNOWN, ids=name)
 def test_dtypes_that_the_library_does_not_know(op: str, dtype: torch.dtype) -> None:
     t = of_unknown(dtype)
-    # torch knows whether those of its dtypes are zero that it has no arithmetic for.
+    # torch knows whether those of its dtypes are zero that it has no arithmetic for, and takes the
+    # variance of small complex numbers.
     answered = op in TRUTHS and not name(dtype).startswith("bits")
-    theirs = NotImplementedError() if answered else error_of(lambda: getattr(torch, op)(t))
+    answered |= op in SPREADS and dtype == torch.complex32
+    theirs = NotImplementedError() if answered else error_of(lambda: of_torch(op)(t))
     for device in (*DEVICES, "meta"):
         x = t.to(device)
         ours = assert_refused(lambda x=x: getattr(ops, op)(x), op, "self", "expected", "got")
@@ -399,7 +479,7 @@ def test_a_meta_tensor_has_no_data(op: str) -> None:
     result = getattr(ops, op)(torch.ones(2, 3, device="meta"), 1)
     assert result.device.type == "meta"
     assert result.shape == (2,)
-    like = getattr(torch, op)(torch.ones(2, 3, device="meta"), dim=1)
+    like = of_torch(op)(torch.ones(2, 3, device="meta"), dim=1)
     for read in (lambda t: t.tolist(), lambda t: t.cpu(), lambda t: t[0].item()):
         theirs = error_of(lambda r=read: r(like))
         assert type(error_of(lambda r=read: r(result))) is type(theirs)
@@ -408,7 +488,7 @@ def test_a_meta_tensor_has_no_data(op: str) -> None:
 # Gradients
 
 
-@pytest.mark.parametrize("op", [*WITH_DTYPE, *VALUES])
+@pytest.mark.parametrize("op", [*WITH_DTYPE, *VALUES, *SPREADS, "logsumexp"])
 def test_a_backward_says_that_there_is_no_derivative(op: str, device: str) -> None:
     t = torch.arange(6.0, device=device).reshape(2, 3).requires_grad_()
     for dim in (None, 1):
@@ -420,6 +500,15 @@ def test_a_backward_says_that_there_is_no_derivative(op: str, device: str) -> No
     assert t.grad is None
     with torch.no_grad():
         assert not getattr(ops, op)(t).requires_grad
+
+
+def test_no_result_of_stats_has_a_derivative(device: str) -> None:
+    t = torch.arange(6.0, device=device).requires_grad_()
+    found = ops.stats(t)
+    for got, want in zip(found, ops.stats(t.detach()), strict=True):
+        assert_same_bits(got, want)
+    with pytest.raises(RuntimeError, match=r"gpureduce::stats.*not implemented"):
+        found[2].backward()
 
 
 def test_an_index_needs_no_derivative(device: str) -> None:

@@ -82,6 +82,23 @@ CALLS: list[tuple[str, torch.dtype, tuple[int, ...], int, int | None]] = [
     ("all", u1, (2, 40009), 3, 1),
     ("any", bf16, (517, 129), 1, 0),
     ("any", f32, (70, 7), 0, 1),
+    # With a focus: leaves that may be walked again.
+    ("var", f32, (70, 3), 0, 1),
+    ("var", bf16, (301, 37), 3, 1),
+    ("std", f32, (301, 64), 0, 1),
+    ("var", bf16, (9, 1031), 1, 1),
+    ("std", f32, (3, 20011), 1, 1),
+    ("var", bf16, (300_007,), 1, None),
+    ("var", c64, (517, 33), 0, 0),
+    ("var", f32, (67, 257), 1, 0),
+    ("std", bf16, (4099, 5), 1, 0),
+    ("logsumexp", f32, (301, 33), 1, 1),
+    ("logsumexp", bf16, (9, 517), 3, 1),
+    ("logsumexp", f32, (3, 4999), 1, 1),
+    ("logsumexp", bf16, (300_007,), 1, None),
+    ("logsumexp", i8, (2, 40009), 3, 1),
+    ("logsumexp", f32, (517, 33), 1, 0),
+    ("logsumexp", f8, (4099, 5), 1, 0),
     # The middle one of three dims, and several dims at once.
     ("sum", f32, (5, 67, 9), 0, 1),
     ("amax", bf16, (3, 131, 33), 1, 1),
@@ -98,7 +115,8 @@ def assert_right(op: str, t: torch.Tensor, dim: int | list[int] | None) -> None:
     # The same library on the CPU, which the other tests check.
     on_cpu = torch.empty_like(t, device="cpu").copy_(t)
     want = function(on_cpu, **arguments)
-    if isinstance(dim, list):  # a copy lies otherwise in memory, and so it is walked otherwise
+    # A copy lies otherwise in memory, and so it is walked otherwise; exponentials round otherwise.
+    if isinstance(dim, list) or op == "logsumexp":
         torch.testing.assert_close(got.cpu(), want)
     else:
         torch.testing.assert_close(got.cpu(), want, rtol=0, atol=0, equal_nan=True)
@@ -138,11 +156,21 @@ def test_segments(op: str, dtype: torch.dtype, cuda: str) -> None:
 
 @pytest.mark.parametrize("dtype", [f32, bf16, i8], ids=name)
 @pytest.mark.parametrize(("shape", "dim"), [((9, 1031), 1), ((517, 129), 0), ((70, 7), 1)], ids=str)
-def test_two_outputs(shape: tuple[int, int], dim: int, dtype: torch.dtype, cuda: str) -> None:
+def test_several_outputs(shape: tuple[int, int], dim: int, dtype: torch.dtype, cuda: str) -> None:
     t = some_numbers(generator("two", name(dtype)), shape, dtype, -2, 3)
-    for function in (ops.max, ops.min, ops.aminmax):
+    functions = [ops.max, ops.min, ops.aminmax]
+    if dtype != i8:
+        functions += [ops.var_mean, ops.std_mean, ops.stats]
+    for function in functions:
         for got, want in zip(function(t.to(cuda), dim), function(t, dim), strict=True):
             assert torch.equal(got.cpu(), want)
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16, f64, c64], ids=name)
+@pytest.mark.parametrize(("shape", "dim"), [((9, 1031), 1), ((517, 129), 0), ((70, 7), 1)], ids=str)
+def test_norm_of_order_3(shape: tuple[int, ...], dim: int, dtype: torch.dtype, cuda: str) -> None:
+    t = some_numbers(generator("norm", name(dtype)), shape, dtype, -2, 3)
+    torch.testing.assert_close(ops.norm(t.to(cuda), 3, dim).cpu(), ops.norm(t, 3, dim))
 
 
 @pytest.mark.parametrize("rung", ["v1", "v2", "v3_warp", "v3"])

@@ -585,8 +585,8 @@ def var(
     Returns:
         A tensor of the dtype of `self`, of its real one where that is complex.
 
-    The sum of ``abs(x - mean) ** 2``, divided by the number of elements less `correction` (by 0,
-    with a warning, where that is negative). It does not cancel where all elements are far from
+    The sum of ``abs(x - mean) ** 2``, divided by the number of elements less `correction` (by 0
+    where that is negative). It does not cancel where all elements are far from
     0, and does not overflow where the result is representable. A NaN or an infinity makes it NaN.
     The variance of nothing is NaN.
 

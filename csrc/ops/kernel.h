@@ -104,7 +104,6 @@ struct Kernel {
                             type,
                             {c10::toRealValueType(type), type},
                             resolve_correction(Op::kName, correction)};
-      if constexpr (!Backend::kSymbolic) warn_without_freedom(request, input.sizes());
       return Backend::template run<Op>(input, request, element);
     }));
   }

@@ -138,15 +138,6 @@ double resolve_correction(const char* op, const std::optional<c10::Scalar>& corr
   return correction->toDouble();
 }
 
-void warn_without_freedom(const Request& request, c10::IntArrayRef sizes) {
-  int64_t length = 1;
-  for (size_t d = 0; d < sizes.size(); d++) length *= request.reduced[d] ? sizes[d] : 1;
-  if (static_cast<double>(length) - request.parameter <= 0) {
-    TORCH_WARN(at_op(request.op), "degrees of freedom is <= 0: correction: expected less than the ", length,
-               " elements of a reduction, got ", request.parameter);
-  }
-}
-
 void require_elements(const Request& request, c10::SymIntArrayRef sizes, bool dim_given, EmptyRule rule) {
   for (size_t d = 0; d < sizes.size(); d++) {
     if (!request.reduced[d] || TORCH_GUARD_OR_TRUE(sizes[d].sym_ne(0))) continue;

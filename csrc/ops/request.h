@@ -59,9 +59,6 @@ double resolve_order(const char* op, const c10::Scalar& order);
 // What a variance takes off the number of elements, 1 by default; RuntimeError for a complex one.
 double resolve_correction(const char* op, const std::optional<c10::Scalar>& correction);
 
-// Warns, as torch does, where a variance has no degree of freedom left.
-void warn_without_freedom(const Request& request, c10::IntArrayRef sizes);
-
 // The result's sizes, int64_t or SymInt.
 template <class Size>
 c10::SmallVector<Size, c10::kDimVectorStaticSize> result_sizes(c10::ArrayRef<Size> sizes, const Request& request) {

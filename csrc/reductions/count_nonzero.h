@@ -18,11 +18,13 @@ struct SameZeros<Float8E4M3> {
   using type = Float8E5M2;
 };
 template <class Integer>
-requires(std::is_integral_v<Integer> && sizeof(Integer) == 1) struct SameZeros<Integer> {
+  requires(std::is_integral_v<Integer> && sizeof(Integer) == 1)
+struct SameZeros<Integer> {
   using type = Bool;
 };
 template <class Integer>
-requires(std::is_integral_v<Integer> && sizeof(Integer) > 1) struct SameZeros<Integer> {
+  requires(std::is_integral_v<Integer> && sizeof(Integer) > 1)
+struct SameZeros<Integer> {
   using type = std::make_unsigned_t<Integer>;
 };
 

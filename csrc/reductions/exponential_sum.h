@@ -3,17 +3,17 @@
 
 #include "reductions/exponential.h"
 #include "reductions/norm.h"
+#include "reductions/scaled_sum.h"
 
 namespace gpureduce {
 
 // What is summed is 2^(exponent of x), relative to a focus near the leaf's largest exponent; a leaf whose first element
-// was no good guess at that is walked again around the largest one. Leaves and results are sum x 2^exponent in float64
-// with an integral exponent, so that merging them rounds nothing but the sum.
+// was no good guess at that is walked again around the largest one. Leaves and results are sums in float64, with the
+// exponent that they are relative to.
 //
 // Terms offers
 //   Focus, focus(first, FinishArguments)
 //   exponent(x, focus)           of an element, relative to the focus
-//   exponent(focus)              of the focus, in float64
 //   keeps(focus, largest)        whether `largest`, relative to it, is near enough to the focus
 //   moved(focus, largest)        a focus at `largest`
 template <class Element, class Terms>
@@ -25,11 +25,11 @@ struct ExponentialSum {
   static constexpr bool kConverts = true;
   static constexpr bool kOrdered = true;
   static constexpr bool kWideLane = true;
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
   struct Value {
     Real sum, largest;
   };
-  using Part = ScaledSum;
 
   static constexpr Value identity() { return {Real(0), -std::numeric_limits<Real>::infinity()}; }
   static constexpr Focus focus(Input first, const FinishArguments& arguments) { return Terms::focus(first, arguments); }
@@ -44,29 +44,12 @@ struct ExponentialSum {
     focus = Terms::moved(focus, value.largest);
     return true;
   }
-
-  static constexpr Part part_identity() { return {0, ScaledSum::kFarBelow}; }
-  static constexpr Part part(Value value, const Focus& focus, int64_t count) {
-    if (count == 0) return part_identity();
-    const double sum = value.sum;
-    if (sum == std::numeric_limits<double>::infinity()) return {sum, ScaledSum::kFarAbove};
-    const double exponent = Terms::exponent(focus), whole = nearest_integer(exponent);
-    return {sum * exp2_of(exponent - whole), whole};
-  }
-  static constexpr Part merge(const Part& a, const Part& b) { return a + b; }
-
-  // log2 of the result, for a sum that is positive and finite.
-  static constexpr double log2_of_part(const Part& part) { return part.exponent + log2_of(part.sum); }
-  static constexpr bool is_plain(const Part& part) {
-    return part.sum > 0 && part.sum < std::numeric_limits<double>::infinity();
-  }
-
- private:
-  static constexpr double nearest_integer(double x) {
-    constexpr double kRound = 0x1.8p52;
-    return magnitude(x) < 0x1p51 ? (x + kRound) - kRound : x;
-  }
 };
+
+constexpr double nearest_integer(double x) {
+  constexpr double kRound = 0x1.8p52;
+  return magnitude(x) < 0x1p51 ? (x + kRound) - kRound : x;
+}
 
 // exp(x) = 2^(x log2 e), around a centre: distances of neighbours are exact.
 template <class Element>
@@ -100,32 +83,58 @@ struct ExponentialTerms {
 // log(sum(exp(x))).
 template <class Element>
 struct LogSumExp : ExponentialSum<Element, ExponentialTerms<Element>> {
-  using Base = ExponentialSum<Element, ExponentialTerms<Element>>;
-  using typename Base::Input, typename Base::Part;
+  using Terms = ExponentialTerms<Element>;
+  using Base = ExponentialSum<Element, Terms>;
+  using typename Base::Input, typename Base::Value, typename Base::Focus;
+  using Part = ScaledSum;
   static constexpr bool kMeaningful = std::is_floating_point_v<Input>;
   static constexpr bool kCommon = true;
 
+  static constexpr Part part_identity() { return {0, ScaledSum::kFarBelow}; }
+  static constexpr Part part(Value value, const Focus& focus, int64_t count) {
+    if (count == 0) return part_identity();
+    const double sum = value.sum;
+    if (sum == Base::kInfinity) return {sum, ScaledSum::kFarAbove};
+    const double exponent = Terms::exponent(focus), whole = nearest_integer(exponent);
+    return {sum * exp2_of(exponent - whole), whole};
+  }
+  using Base::merge;
+  static constexpr Part merge(const Part& a, const Part& b) { return a + b; }
+
   static constexpr Input finish(const Part& part, const FinishArguments&) {
     constexpr double kLn2 = 0.6931471805599453;
-    if (Base::is_plain(part)) return static_cast<Input>(Base::log2_of_part(part) * kLn2);
-    return static_cast<Input>(part.sum == 0 ? -std::numeric_limits<double>::infinity() : part.sum);
+    if (part.sum == 0) return -std::numeric_limits<Input>::infinity();
+    if (!(part.sum < Base::kInfinity)) return static_cast<Input>(part.sum);
+    return static_cast<Input>((part.exponent + log2_of(part.sum)) * kLn2);
   }
 };
 
-// |x|^p = 2^(p log2 |x|), relative to a centre near the leaf's largest |x|^p: a power of two, by which elements are
-// scaled, and a rest within the octave, which is taken off their logarithms.
+// |x|^p = 2^(p log2 |x|), relative to a centre near the leaf's largest |x|^p.
 template <class Element>
 struct PowerTerms {
   using Input = Accumulator<Element>;
   using Real = RealOf<Input>;
   using Limits = std::numeric_limits<Real>;
-  static constexpr Real kMaxOctave = Limits::max_exponent - 2;
 
+  // log2 of a number, in whole octaves and the rest: so that neither large nor small numbers cost it places.
+  struct Logarithm {
+    Real octave, rest;
+  };
   struct Focus {
-    Real octave, scale;  // scale = 2^-octave
-    Real rest;
+    Logarithm centre;
     Real order;  // p
   };
+  static constexpr Logarithm logarithm(Real size) {
+    using Bits = std::conditional_t<sizeof(Real) == 4, uint32_t, uint64_t>;
+    constexpr int kMantissa = Limits::digits - 1, kBias = Limits::max_exponent - 1;
+    constexpr int kLifted = 64;  // octaves, by which subnormal numbers become normal
+    const bool subnormal = size < Limits::min();
+    const Real normal = subnormal ? size * Real(0x1p64) : size;
+    if (!(normal > 0 && normal < Limits::infinity())) return {0, log2_of(normal)};
+    const Bits bits = std::bit_cast<Bits>(normal), mantissa = bits & ((Bits(1) << kMantissa) - 1);
+    const int octave = static_cast<int>(bits >> kMantissa) - kBias - (subnormal ? kLifted : 0);
+    return {static_cast<Real>(octave), log2_of(std::bit_cast<Real>(mantissa | Bits(kBias) << kMantissa))};
+  }
   // As torch does, the order is taken as a number of the accumulator's type; beyond these it makes no difference.
   static constexpr Real order_of(const FinishArguments& arguments) {
     constexpr double kLeast = Limits::min(), kMost = sizeof(Real) == 4 ? 0x1p100 : 0x1p900;
@@ -133,30 +142,21 @@ struct PowerTerms {
     const double within = size < kLeast ? kLeast : size > kMost ? kMost : size;  // a NaN stays one
     return static_cast<Real>(order < 0 ? -within : within);
   }
-  // The centre 2^(octave + rest), with whole octaves moved from the rest.
-  static constexpr Focus at(Real octave, Real rest, Real order) {
-    const Real octaves = octave + static_cast<Real>(static_cast<int>(rest));
-    const Real within = octaves > kMaxOctave ? kMaxOctave : octaves < -kMaxOctave ? -kMaxOctave : octaves;
-    const double power = negative_power_of_two(-static_cast<double>(magnitude(within)));
-    return {within, static_cast<Real>(within > 0 ? power : 1 / power), rest - (within - octave), order};
-  }
   static constexpr Focus focus(Input first, const FinishArguments& arguments) {
-    const Real octaves = log2_of(magnitude(first));
-    return at(0, octaves - octaves == 0 ? octaves : Real(0), order_of(arguments));
+    const Logarithm centre = logarithm(magnitude(first));
+    return {centre.rest - centre.rest == 0 ? centre : Logarithm{0, 0}, order_of(arguments)};
   }
   static constexpr Real exponent(Input x, const Focus& focus) {
-    return (log2_of(magnitude(x) * focus.scale) - focus.rest) * focus.order;
+    const Logarithm size = logarithm(magnitude(x));
+    return ((size.octave - focus.centre.octave) + (size.rest - focus.centre.rest)) * focus.order;
   }
-  static constexpr double exponent(const Focus& focus) {
-    return (static_cast<double>(focus.octave) + focus.rest) * focus.order;
-  }
-
   static constexpr bool keeps(const Focus&, Real largest) {
     constexpr Real kFarthest = 24;  // exponents near zero are rounded least
     return largest == Limits::infinity() || magnitude(largest) <= kFarthest;
   }
   static constexpr Focus moved(const Focus& focus, Real largest) {
-    return at(focus.octave, focus.rest + largest / focus.order, focus.order);
+    const Real rest = focus.centre.rest + largest / focus.order, whole = static_cast<Real>(static_cast<int>(rest));
+    return {{focus.centre.octave + whole, rest - whole}, focus.order};
   }
 };
 
@@ -164,15 +164,50 @@ struct PowerTerms {
 template <class Element>
 struct PowerSum : ExponentialSum<Element, PowerTerms<Element>> {
   using Base = ExponentialSum<Element, PowerTerms<Element>>;
-  using typename Base::Part, typename Base::Real;
+  using typename Base::Real, typename Base::Value, typename Base::Focus;
   static constexpr bool kMeaningful = has_norm<Element>;
 
+  // sum x 2^(order (octave + rest)), whose root has as many places whatever the octave.
+  struct Part {
+    double sum, octave, rest, order;
+  };
+
+  static constexpr Part part_identity() { return {0, 0, 0, 0}; }
+  static constexpr Part part(Value value, const Focus& focus, int64_t count) {
+    if (count == 0) return part_identity();
+    return {value.sum, focus.centre.octave, focus.centre.rest, focus.order};
+  }
+  using Base::merge;
+  static constexpr Part merge(const Part& a, const Part& b) {
+    if (a.sum == 0) return b;
+    if (b.sum == 0) return a;
+    if (a.sum == Base::kInfinity || b.sum == Base::kInfinity) return {a.sum + b.sum, 0, 0, a.order};
+    const double ahead = ((a.octave - b.octave) + (a.rest - b.rest)) * a.order, down = exp2_of(-magnitude(ahead));
+    // Of equal centres it matters how they are put together, so that it is not the first one that counts.
+    if (ahead > 0 || (ahead == 0 && a.octave > b.octave)) return {a.sum + b.sum * down, a.octave, a.rest, a.order};
+    return {a.sum * down + b.sum, b.octave, b.rest, b.order};
+  }
+
   static constexpr Real finish(const Part& part, const FinishArguments& arguments) {
-    const double order = PowerTerms<Element>::order_of(arguments);
-    if (Base::is_plain(part)) return static_cast<Real>(exp2_of(Base::log2_of_part(part) / order));
+    if (part.sum == 0 || part.sum == Base::kInfinity) {
+      const bool is_infinite = part.sum > 0 ? arguments.parameter > 0 : arguments.parameter < 0;
+      return is_infinite ? std::numeric_limits<Real>::infinity() : Real(0);
+    }
     if (part.sum != part.sum) return std::numeric_limits<Real>::quiet_NaN();
-    const bool is_infinite = part.sum > 0 ? order > 0 : order < 0;
-    return is_infinite ? std::numeric_limits<Real>::infinity() : Real(0);
+    const double octaves = part.rest + log2_of(part.sum) / part.order, whole = nearest_integer(octaves);
+    return static_cast<Real>(times_power_of_two(exp2_of(octaves - whole), part.octave + whole));
+  }
+
+ private:
+  // x 2^octaves for x near 1: rounded once, also where it is subnormal.
+  static constexpr double times_power_of_two(double x, double octaves) {
+    constexpr double kMost = 2040;
+    const double within = octaves > kMost ? kMost : octaves < -kMost ? -kMost : octaves;
+    const double half = static_cast<double>(static_cast<int>(within / 2));
+    return x * power_of_two(half) * power_of_two(within - half);
+  }
+  static constexpr double power_of_two(double octaves) {
+    return octaves > 0 ? 1 / negative_power_of_two(-octaves) : negative_power_of_two(octaves);
   }
 };
 

@@ -14,8 +14,9 @@ struct MomentScales {
   static constexpr Real kUsual = 1;
 };
 template <class Element>
-requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
-         (!is_small_float<Element> || std::is_same_v<Element, BFloat16>)) struct MomentScales<Element, float> {
+  requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
+           (!is_small_float<Element> || std::is_same_v<Element, BFloat16>))
+struct MomentScales<Element, float> {
   static constexpr bool kScaled = true;
   static constexpr float kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
   // A leaf's sum of squares beyond these is walked again, scaled down or up; the second one counts per element.
@@ -105,8 +106,10 @@ struct Moments {
   static constexpr Part merge(const Part& a, const Part& b) {
     if (a.count == 0) return b;
     if (b.count == 0) return a;
-    const double count = a.count + b.count, apart = square(a.mean - b.mean);
-    if (a.count == b.count) {  // all leaves but the last: no division
+    const Wide away = a.mean - b.mean;
+    const double count = a.count + b.count, apart = square(away);
+    // No division for all leaves but the last, and no rounding of what is the same everywhere.
+    if (a.count == b.count || is_zero(away)) {
       return {count, (a.squares + b.squares) + apart * (a.count * 0.5), (a.mean + b.mean) * 0.5};
     }
     const double of_a = a.count / count, of_b = b.count / count;
@@ -115,10 +118,8 @@ struct Moments {
 
   // The variance or the standard deviation, and the mean.
   static constexpr std::tuple<Real, Input> finish(const Part& part, const FinishArguments& arguments) {
-    if (part.count == 0) {
-      constexpr Real kNan = std::numeric_limits<Real>::quiet_NaN();
-      return {kNan, Input(kNan)};
-    }
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    if (part.count == 0) return {static_cast<Real>(kNan), convert<Input>(Wide(0) * kNan)};
     const double freedom = part.count - arguments.parameter;
     const double variance = part.squares / (freedom > 0 ? freedom : 0);
     const double spread = arguments.how == Finish::kStd ? square_root(variance) : variance;
@@ -150,6 +151,13 @@ struct Moments {
   template <class T>
   static constexpr auto square(T x) {
     return product(x, x);
+  }
+  static constexpr bool is_zero(Wide x) {
+    if constexpr (is_complex<Wide>) {
+      return x.re == 0 && x.im == 0;
+    } else {
+      return x == 0;
+    }
   }
   static constexpr bool is_finite(Input x) {
     if constexpr (is_complex<Input>) {

@@ -109,7 +109,13 @@ struct SquareSum {
     return is_large || is_small;
   }
 
-  static constexpr Part part_identity() { return Part{}; }
+  static constexpr Part part_identity() {
+    if constexpr (std::is_same_v<Value, float>) {
+      return 0;
+    } else {
+      return {0, ScaledSum::kFarBelow};  // the exponent of a sum that is there counts
+    }
+  }
   static constexpr Part part(Value sum, const Focus& focus, int64_t) {
     if constexpr (std::is_same_v<Value, float>) {
       const double back = !kScaled                        ? 1
@@ -121,7 +127,11 @@ struct SquareSum {
       return {sum, focus.scale == Scales::kUsual ? 0 : focus.scale == Scales::kUp ? -1200.0 : 1200.0};
     }
   }
-  static constexpr auto merge(const Part& a, const Part& b) requires(!std::is_same_v<Part, Value>) { return a + b; }
+  static constexpr auto merge(const Part& a, const Part& b)
+    requires(!std::is_same_v<Part, Value>)
+  {
+    return a + b;
+  }
   static constexpr Value finish(const Part& part, const FinishArguments&) {
     if constexpr (std::is_same_v<Value, float>) {
       return static_cast<float>(square_root(part));

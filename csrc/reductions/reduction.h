@@ -72,8 +72,8 @@ using Outputs = std::array<Output, kMaxOutputs>;
 
 // Whether a reduction is compiled for an element type.
 template <template <class> class Reduction, class Element>
-inline constexpr bool is_compiled = Reduction<Element>::kMeaningful &&
-                                    (Reduction<Element>::kConverts || !is_converted<Element>);
+inline constexpr bool is_compiled =
+    Reduction<Element>::kMeaningful && (Reduction<Element>::kConverts || !is_converted<Element>);
 
 template <class Reduction>
 constexpr bool is_indexed() {
@@ -104,14 +104,10 @@ inline constexpr bool finds_position = requires(typename Reduction::Value value)
 };
 
 template <class Reduction>
-concept Focused = requires {
-  typename Reduction::Focus;
-};
+concept Focused = requires { typename Reduction::Focus; };
 
 template <class Reduction>
-concept Joined = requires {
-  typename Reduction::OfThread;
-};
+concept Joined = requires { typename Reduction::OfThread; };
 
 struct NoFocus {};
 
@@ -160,9 +156,7 @@ constexpr T identity_of() {
 }
 
 template <class Reduction>
-inline constexpr bool has_neutral = requires {
-  Reduction::neutral();
-};
+inline constexpr bool has_neutral = requires { Reduction::neutral(); };
 
 // `value` as an Element, or as the Input of converted elements.
 template <class Element, class Input>
@@ -180,9 +174,7 @@ struct ReadAsOf {
   using type = Element;
 };
 template <class Reduction, class Element>
-requires requires {
-  typename Reduction::ReadAs;
-}
+  requires requires { typename Reduction::ReadAs; }
 struct ReadAsOf<Reduction, Element> {
   using type = typename Reduction::ReadAs;
 };
@@ -259,8 +251,7 @@ constexpr void for_each_output(const Outputs& outputs, F&& f) {
   };
   [&]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
     (visit.template operator()<kIndices>(), ...);
-  }
-  (std::make_integer_sequence<int, kCount>());
+  }(std::make_integer_sequence<int, kCount>());
 }
 
 }  // namespace gpureduce

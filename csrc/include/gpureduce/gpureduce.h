@@ -98,9 +98,9 @@ GPUREDUCE_API at::Tensor norm(const at::Tensor& self, const at::Scalar& ord = 2,
 
 // Variance and standard deviation of floating point and complex elements (c10::Error otherwise), with or without their
 // mean: (var, mean), (std, mean). The sum of squared distances from the mean is divided by the number of elements less
-// `correction`, which is 1 where none is given; by 0, with a warning, where that is negative. Result dtypes: the
-// input's, of the variance its real one. Of no element: NaN. Neither cancels where all elements are far from 0, nor
-// overflows where the result is representable (of float64: where its square is).
+// `correction`, which is 1 where none is given; by 0 where that is negative. Result dtypes: the input's, of the
+// variance its real one. Of no element: NaN. Neither cancels where all elements are far from 0, nor overflows where the
+// result is representable (of float64: where its square is).
 GPUREDUCE_API at::Tensor var(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt,
                              const std::optional<at::Scalar>& correction = std::nullopt, bool keepdim = false);
 GPUREDUCE_API at::Tensor std(const at::Tensor& self, at::OptionalIntArrayRef dim = std::nullopt,
