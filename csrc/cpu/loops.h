@@ -1,11 +1,15 @@
 // Passes over neighbouring values: all that is compiled for each instruction set. None allocates, none knows axes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 
-#include "core/dtype.h"
+#include "core/order.h"
+#include "cpu/extremes.h"
 #include "cpu/isa.h"
+#include "reductions/reduction.h"
 
 namespace gpureduce::cpu {
 
@@ -194,6 +198,116 @@ void fold_keys(Key* keys, Key* positions, int64_t count, int64_t width) {
   for (; count > 1; count /= 2) {
     const int64_t half = count / 2 * width;
     merge_keys(keys, positions, keys + half, positions + half, half);
+  }
+}
+
+// ---- a leaf of rows whose elements are neighbours
+
+template <class Source>
+struct RowLeaves {
+  const Source* first;
+  int64_t row_step, num_rows;
+  int64_t length, num_lanes;
+  int64_t index, index_step;  // of the elements of every row
+
+  const Source* operator[](int64_t row) const { return first + row * row_step; }
+};
+
+// All lanes of `length` elements, that of the last round cut short.
+template <class Lane, class Source, class Focuses>
+void take_leaf(typename Lane::Value* lanes, int64_t num_lanes, const Source* elements, int64_t length, Focuses focuses,
+               int64_t index, int64_t index_step) {
+  const int64_t rounds = length >> log2_of(num_lanes), done = rounds * num_lanes;
+  if (rounds == 0) {
+    std::fill_n(lanes, num_lanes, Lane::identity());
+  } else {
+    take_rounds<Lane>(lanes, elements, num_lanes, rounds, true, focuses, {index, 1, num_lanes, 0, index_step},
+                      num_lanes * index_step);
+  }
+  take_rows<Lane, 1, false>(lanes, Rows<Source>{elements + done}, focuses,
+                            {index + done * index_step, 1, length - done, 0, index_step}, 0);
+}
+
+// Lanes and leaves in the order of combination.
+template <class Reduction, class Lane, class Source>
+void walk_rows_in_order(RowLeaves<Source> leaves, typename Reduction::Value* lanes, PartOf<Reduction>* parts,
+                        const FinishArguments& arguments) {
+  using Focus = FocusOf<Reduction>;
+  for (int64_t row = 0; row < leaves.num_rows; row++) {
+    const auto walk = [&](const Focus& focus) {
+      take_leaf<Lane>(lanes, leaves.num_lanes, leaves[row], leaves.length, SharedFocus<Focus>{focus}, leaves.index,
+                      leaves.index_step);
+      fold_values<Reduction>(lanes, leaves.num_lanes, 1);
+    };
+    if constexpr (Focused<Reduction>) {
+      Focus focus = Reduction::focus(convert<typename Reduction::Input>(*leaves[row]), arguments);
+      do {
+        walk(focus);
+      } while (Reduction::refocus(focus, lanes[0], leaves.length, arguments));
+      parts[row] = make_part<Reduction>(lanes[0], focus, leaves.length);
+    } else {
+      walk({});
+      parts[row] = lanes[0];
+    }
+  }
+}
+
+// Packed lanes, folded as far as they hold what comes together, then widened to the reduction's own values.
+template <class Reduction, class Lane, class Source>
+void walk_rows_in_any_order(RowLeaves<Source> leaves, typename Lane::Value* lanes, typename Reduction::Value* wide,
+                            typename Reduction::Value* values) {
+  constexpr SharedFocus<NoFocus> kNoFocus{};
+  for (int64_t row = 0; row < leaves.num_rows; row++) {
+    int64_t num_wide = 0;
+    for (int64_t done = 0; done < leaves.length;) {
+      const int64_t left = leaves.length - done;
+      const bool all = (left - 1) >> log2_of(leaves.num_lanes) < Lane::kMaxRounds;
+      const int64_t chunk = all ? left : Lane::kMaxRounds * leaves.num_lanes;
+      take_leaf<Lane>(lanes, leaves.num_lanes, leaves[row] + done, chunk, kNoFocus, 0, 0);
+      int64_t count = leaves.num_lanes;
+      if constexpr (Lane::kMaxRounds == std::numeric_limits<int64_t>::max()) {
+        fold_values<Lane>(lanes, count, 1);
+        count = 1;
+      } else {
+        for (int64_t held = ceil_div(chunk, count); count > 1 && 2 * held <= Lane::kMaxRounds; held *= 2) {
+          count /= 2;
+          merge_values<Lane>(lanes, lanes + count, count);
+        }
+      }
+      for (int64_t i = 0; i < count; i++) {
+        const auto value = Lane::widen(lanes[i]);
+        wide[i] = i < num_wide ? Reduction::merge(wide[i], value) : value;
+      }
+      num_wide = std::max(num_wide, count);
+      done += chunk;
+    }
+    fold_values<Reduction>(wide, num_wide, 1);
+    values[row] = wide[0];
+  }
+}
+
+// Extremes, with their positions where the reduction has them. A piece that beats what came before is searched while it
+// is in the first-level cache.
+template <class Reduction, class Source>
+void find_in_rows(RowLeaves<Source> leaves, typename Reduction::Value* values) {
+  using Search = ExtremeSearch<Reduction, Source>;
+  for (int64_t row = 0; row < leaves.num_rows; row++) {
+    if constexpr (finds_position<Reduction>) {
+      constexpr int64_t kPiece = 8192 / sizeof(Source);
+      auto best = Reduction::identity();
+      for (int64_t done = 0; done < leaves.length; done += kPiece) {
+        const Source* piece = leaves[row] + done;
+        const int64_t count = std::min(kPiece, leaves.length - done);
+        const auto value = Search::value(piece, count);
+        const auto key = Reduction::key_of(value);
+        if (done > 0 && key <= best.key) continue;
+        const int64_t first = done + Extremes<Source>::first(piece, count, value);
+        best = {key, leaves.index + first * leaves.index_step};
+      }
+      values[row] = best;
+    } else {
+      values[row] = Search::value(leaves[row], leaves.length);
+    }
   }
 }
 

@@ -41,6 +41,7 @@ struct NarrowSum {
     else
       return static_cast<Value>(sum + x);
   }
+  static constexpr Value merge(Value a, Value b) { return static_cast<Value>(a + b); }
   static constexpr int64_t widen(Value sum) { return sum; }
 };
 
@@ -106,9 +107,9 @@ struct PackedLane<Amax<Element>, Element> {
 
   static constexpr Value identity() { return std::numeric_limits<Value>::min(); }
   static constexpr Value take(Value best, Element x, int64_t, NoFocus) {
-    const Value key = NarrowKey<Element>::of(x);
-    return key > best ? key : best;
+    return merge(best, NarrowKey<Element>::of(x));
   }
+  static constexpr Value merge(Value a, Value b) { return b > a ? b : a; }
   static constexpr auto widen(Value best) { return NarrowKey<Element>::value(best); }
 };
 

@@ -107,6 +107,18 @@ class Walk {
   // calls are of.
   static constexpr bool kWide = !kConverted && std::is_arithmetic_v<Value> && is_common<Reduction>();
 
+  // Rows of neighbours have a loop of their own, but for positions among float64.
+  static constexpr bool kSearches = ExtremeSearch<Reduction, Source>::kHas;
+  static constexpr bool kReadsPlainRows = kSearches || !finds_position<Reduction>;
+  // Up to here it pays to walk rows as columns, transposed. Where neighbours have a loop, what that saves is the fold
+  // of a row's lanes or the way to a position.
+  static constexpr int64_t kShortBytes = 512;
+  static constexpr int64_t kShortElements = Reduction::kOrdered || kSearches ? 64 : 128;
+  static constexpr int64_t kShortPlainBytes =
+      kSearches && !finds_position<Reduction>
+          ? 32
+          : std::min<int64_t>(kShortBytes, kReadsPlainRows ? kShortElements * sizeof(Source) : kShortBytes);
+
   // An ordered reduction's lanes are its values; another's may be packed.
   struct OrderedLane {
     using Value = Walk::Value;
@@ -131,8 +143,10 @@ class Walk {
   };
 
   void choose_layout() {
-    constexpr int64_t kShortBytes = 512, kTileBytes = 4096, kBlockBytes = 16384, kTileRows = 16;
+    constexpr int64_t kTileBytes = 4096, kBlockBytes = 16384, kTileRows = 16;
     constexpr int64_t kSize = sizeof(Value);
+    const bool plain = !kConverted && reduced_.count == 1 && step_.stride == 1;
+    const int64_t row_bytes = problem_.length * problem_.element_bytes;
     const bool one = problem_.num_outputs == 1;
     if (!one && (problem_.reduced.count == 0 || inner_.stride < problem_.reduced.innermost().stride)) {
       layout_ = Layout::kColumns;
@@ -143,14 +157,15 @@ class Walk {
         const int64_t pieces = 2 * call_.num_threads * inner_.size / problem_.num_outputs;
         width_ = std::clamp(inner_.size / std::max<int64_t>(1, pieces), std::min(kNarrowest, width_), width_);
       }
-    } else if (!one && problem_.length * problem_.element_bytes <= kShortBytes) {
+    } else if (!one && row_bytes <= (plain ? kShortPlainBytes : kShortBytes)) {
       layout_ = Layout::kShortRows;
-      width_ = std::clamp<int64_t>(kBlockBytes / (problem_.length * problem_.element_bytes), 32, 1024) / 16 * 16;
+      width_ = std::clamp<int64_t>(kBlockBytes / row_bytes, 32, 1024) / 16 * 16;
     } else {
       layout_ = Layout::kRows;
       width_ = kTileRows;
     }
     width_ = std::min(width_, inner_.size);
+    plain_rows_ = plain && layout_ == Layout::kRows && kReadsPlainRows;
   }
 
   void choose_order() {
@@ -407,13 +422,36 @@ class Walk {
   // ---- leaves: the value of each output goes to values[output]
 
   void walk_leaf(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
-    if (layout_ == Layout::kRows) {
+    if (plain_rows_) {
+      walk_leaves_of_rows(tile, leaf, scratch, values);
+    } else if (layout_ == Layout::kRows) {
       for (int64_t j = 0; j < tile.width; j++) {
         const Tile row{tile.offset + j * inner_.stride, 0, 1};
         walk_leaf_of(reader_of(row, scratch), leaf, scratch, values + j);
       }
     } else {
       walk_leaf_of(reader_of(tile, scratch), leaf, scratch, values);
+    }
+  }
+
+  void walk_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* parts) const {
+    const int64_t start = leaf * order_.leaf_elements;
+    const RowLeaves<Source> leaves{input() + tile.offset + start,
+                                   inner_.stride,
+                                   tile.width,
+                                   order_.leaf_length(leaf, problem_.length),
+                                   order_.lanes,
+                                   start * step_.place,
+                                   step_.place};
+    Value* values = scratch.values.get();
+    if constexpr (kSearches) {
+      run_on<kWide>(call_.isa, [=] { find_in_rows<Reduction>(leaves, parts); });
+    } else if constexpr (Reduction::kOrdered) {
+      const FinishArguments& arguments = call_.finish;
+      run_on<kWide>(call_.isa, [=] { walk_rows_in_order<Reduction, OrderedLane>(leaves, values, parts, arguments); });
+    } else if constexpr (!finds_position<Reduction>) {
+      auto* lanes = reinterpret_cast<typename General::Value*>(scratch.packed.get());
+      run_on<kWide>(call_.isa, [=] { walk_rows_in_any_order<Reduction, General>(leaves, lanes, values, parts); });
     }
   }
 
@@ -597,6 +635,7 @@ class Walk {
   Axis inner_{1, 0, 1}, step_{1, 0, 0};
   Layout layout_ = Layout::kRows;
   bool even_places_ = true;
+  bool plain_rows_ = false;  // kRows, the elements of a row being neighbours
   int64_t width_ = 1, segment_lanes_ = 1, tiles_per_row_ = 1, num_tiles_ = 1;
 };
 
