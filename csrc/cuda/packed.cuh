@@ -52,9 +52,7 @@ struct Packed {
                                      static_cast<int64_t>(v) * kSlots<Element> + k);
     }
   }
-  __device__ __forceinline__ Value value(int64_t) const {
-    return value_so_far;
-  }
+  __device__ __forceinline__ Value value(int64_t) const { return value_so_far; }
 };
 
 // 1 for every byte that is not zero: its low seven bits carry into the eighth, or the eighth is set already.
@@ -170,7 +168,8 @@ __device__ __forceinline__ int64_t vector_product(const uint4& vector) {
 }
 
 template <class Element>
-requires(!Prod<Element>::kOrdered) struct Packed<Prod<Element>, Element> {
+  requires(!Prod<Element>::kOrdered)
+struct Packed<Prod<Element>, Element> {
   int64_t product;
 
   __device__ __forceinline__ void begin() { product = 1; }
@@ -364,7 +363,8 @@ struct PackedColumns;
 // Bytes are added in pairs of 16-bit sums, the even ones and the odd ones of each word, and these now and then in 32
 // bits.
 template <class Reduction, class Element>
-requires(packs_columns<Reduction, Element> && !finds_position<Reduction>) struct PackedColumns<Reduction, Element> {
+  requires(packs_columns<Reduction, Element> && !finds_position<Reduction>)
+struct PackedColumns<Reduction, Element> {
   static constexpr bool kCounts = std::is_same_v<Element, Bool> || is_count<Reduction>();
   static constexpr bool kSigned = !kCounts && std::is_signed_v<Element>;
   static constexpr int kMostNarrow = 256;  // 255 each
@@ -420,7 +420,8 @@ __device__ __forceinline__ uint32_t beyond(Element, uint32_t a, uint32_t b) {
 // The best of each slot and when it was taken, in 16 bits each. A NaN stays once it is met, and is looked for at the
 // end.
 template <class Reduction, class Element>
-requires(packs_columns<Reduction, Element>&& finds_position<Reduction>) struct PackedColumns<Reduction, Element> {
+  requires(packs_columns<Reduction, Element> && finds_position<Reduction>)
+struct PackedColumns<Reduction, Element> {
   uint32_t best[4], taken[4];
 
   __device__ __forceinline__ void begin() {

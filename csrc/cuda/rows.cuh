@@ -278,9 +278,8 @@ __device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, con
 
 // Threads of a row at most: one for each vector of lanes (core/order.h).
 template <class Reduction, class Element>
-inline constexpr int kMaxRowThreads = (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>()
-                                          ? 128
-                                          : 256;
+inline constexpr int kMaxRowThreads =
+    (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>() ? 128 : 256;
 
 // Up to 32 threads for each row of one leaf, any alignment, and kRows rows at once. All threads of a row hold its
 // result; the first one stores it.

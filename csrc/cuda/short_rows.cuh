@@ -139,8 +139,7 @@ __global__ void __launch_bounds__(256) tiny_rows_kernel(const __grid_constant__ 
       }
     };
     (reduce.template operator()<kLengths>(), ...);
-  }
-  (std::make_integer_sequence<int, kTinyLength + 1>());
+  }(std::make_integer_sequence<int, kTinyLength + 1>());
 }
 
 // Rows of any length and alignment that lie (nearly) side by side: a block copies `rows_per_tile` of them, as they lie

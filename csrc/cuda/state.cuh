@@ -69,9 +69,7 @@ struct State<Reduction, Element, false> {
       if (k >= begin && k < end) lanes[0] = Reduction::take(lanes[0], slot<Input, Element>(vector, k), index + k);
     }
   }
-  __device__ __forceinline__ void finish() {
-    lanes[0] = Reduction::merge(lanes[0], packed.value(first_index));
-  }
+  __device__ __forceinline__ void finish() { lanes[0] = Reduction::merge(lanes[0], packed.value(first_index)); }
 };
 
 // Both at once.

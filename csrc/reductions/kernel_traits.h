@@ -14,11 +14,11 @@ namespace gpureduce {
 // Whether the columns kernel keeps its lanes packed (cuda/packed.cuh): sums and counts of bytes, positions of 16-bit
 // floats.
 template <class Reduction, class Element>
-inline constexpr bool packs_columns = finds_position<Reduction>
-                                          ? is_small_float<Element> && sizeof(Element) == 2
-                                          : sizeof(Element) == 1 && !is_small_float<Element> &&
-                                                (std::is_same_v<Reduction, Sum<Element>> ||
-                                                 std::is_same_v<Reduction, CountNonzero<Element>>);
+inline constexpr bool packs_columns =
+    finds_position<Reduction>
+        ? is_small_float<Element> && sizeof(Element) == 2
+        : sizeof(Element) == 1 && !is_small_float<Element> &&
+              (std::is_same_v<Reduction, Sum<Element>> || std::is_same_v<Reduction, CountNonzero<Element>>);
 
 inline constexpr int kMostPackedRows = 1 << 16;  // of a lane
 
@@ -41,12 +41,11 @@ inline constexpr int kTileVector<Reduction, Converted<Acc>> = 1;
 // with the general ones, which give the same bits: each kernel is compiled for each reduction and type, and the build
 // is to stay short.
 template <class Reduction, class Element>
-inline constexpr bool has_all_kernels = is_common<Reduction>() &&
-                                        (std::is_same_v<Element, float> || std::is_same_v<Element, Half> ||
-                                         std::is_same_v<Element, BFloat16> || std::is_same_v<Element, int8_t> ||
-                                         std::is_same_v<Reduction, CountNonzero<Bool>> ||
-                                         std::is_same_v<Reduction, Sum<uint8_t>> ||
-                                         std::is_same_v<Reduction, Sum<Bool>>);
+inline constexpr bool has_all_kernels =
+    is_common<Reduction>() &&
+    (std::is_same_v<Element, float> || std::is_same_v<Element, Half> || std::is_same_v<Element, BFloat16> ||
+     std::is_same_v<Element, int8_t> || std::is_same_v<Reduction, CountNonzero<Bool>> ||
+     std::is_same_v<Reduction, Sum<uint8_t>> || std::is_same_v<Reduction, Sum<Bool>>);
 
 // A leaf that has no part yet.
 template <class Reduction>
