@@ -441,7 +441,9 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
   // then its part, which is computed for all leaves at once.
   using Unfinished = UnfinishedLeaf<Reduction>;
   constexpr int kLeafBytes = leaf_bytes<Reduction>(), kMaxLeaves = max_leaves_of_block(kLeafBytes), kMaskBits = 32;
-  __shared__ BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>> memory[2];
+  using Memory = BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>>;
+  constexpr int kBuffers = sizeof(Memory) <= 16 * 1024 ? 2 : 1;  // a block has 48 KiB
+  __shared__ Memory memory[kBuffers];
   __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * kLeafBytes];
   __shared__ unsigned wait_for_focus[Focused<Reduction> ? ceil_div(kMaxLeaves, kMaskBits) : 1];
   const auto part_of = [&](int leaf) { return reinterpret_cast<Part*>(leaf_memory + leaf * kLeafBytes); };
@@ -503,8 +505,9 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
         states[0].begin(start - frames[0].skip, focus);
         walk<Reduction, kBatch, Element>(states, frames, thread, num_threads);
         states[0].finish();
+        if constexpr (kBuffers == 1) __syncthreads();
         memory[buffer].put(states[0], thread, num_threads);
-        __syncthreads();  // the other buffer was read before this barrier, so that one is enough
+        __syncthreads();  // with two buffers the other one was read before this barrier, so that one is enough
         if (warp == i % num_warps) {
           const Value value = memory[buffer].fold(num_threads);
           if constexpr (Focused<Reduction>) {
@@ -516,7 +519,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
             *part_of(i) = value;
           }
         }
-        buffer ^= 1;
+        buffer = (buffer + 1) % kBuffers;
       }
       if constexpr (Focused<Reduction>) more = __syncthreads_or(more);
     }
