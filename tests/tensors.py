@@ -33,7 +33,8 @@ def bits_of(t: torch.Tensor) -> torch.Tensor:
 
 
 def one_nan(t: torch.Tensor) -> torch.Tensor:
-    """`t` with each NaN replaced by the one that sums become: quiet, positive, no payload."""
+    """`t` on the CPU, with each NaN replaced by the one that sums become: quiet, positive."""
+    t = t.detach().cpu()
     if t.is_complex():
         return torch.complex(one_nan(t.real), one_nan(t.imag))
     if not t.dtype.is_floating_point:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,7 @@ KINDS = [
     ARGMAX,
     CONVERTED,
     Kind("norm", torch.float32),
+    Kind("var", torch.bfloat16),
 ]
 
 
@@ -158,10 +160,13 @@ Numbers = dict[str, Any]
 
 
 def check_tiny_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
-    rows_of_vector = 16 // item_bytes // e.length
-    assert rows_of_vector > 1 and 16 % (e.length * item_bytes) == 0
-    assert e.num_outputs % rows_of_vector == 0, "only whole vectors"
-    assert plan["num_items"] * e.block * 4 * rows_of_vector >= e.num_outputs
+    slots = 16 // item_bytes
+    vectors = e.length // math.gcd(e.length, slots)
+    rows = vectors * slots // e.length
+    assert 1 < e.length < slots and plan["row_stride"] == e.length
+    assert e.num_outputs % rows == 0, "only whole vectors"
+    groups = max(1, 4 // vectors)
+    assert plan["num_items"] * e.block * groups * rows >= e.num_outputs
 
 
 def check_short_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
@@ -181,14 +186,16 @@ def check_staged_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
 
 
 def check_rows_warp(e: Explanation, plan: Numbers, item_bytes: int) -> None:
-    rows_at_once = 1 if e.op == "norm" else 2
+    rows_at_once = 1 if e.op == "var" else 2  # lanes of one word leave registers for two
     rows = plan["num_items"] * (e.block // 32) * (32 // plan["threads_per_row"]) * rows_at_once
     assert rows >= e.num_outputs and e.leaves == 1
     assert plan["threads_per_row"] * 16 // item_bytes >= e.lanes
 
 
 def check_rows_leaf(e: Explanation, plan: Numbers, item_bytes: int) -> None:
-    assert e.leaves == 1 and plan["num_items"] * 2 >= e.num_outputs
+    at_once = 1 if e.op == "var" else 2
+    assert e.leaves <= at_once and plan["num_items"] * at_once >= e.num_outputs * e.leaves
+    assert e.block >= 32 * e.leaves, "a warp for each leaf"
     if e.order != "any":
         assert e.block * 16 // item_bytes == e.lanes, "a thread for each 16 bytes of lanes"
 
