@@ -38,7 +38,7 @@ from typing import Any
 import torch
 
 from benchmarks import cases, report, timing
-from benchmarks.cases import OPS, OURS, Case
+from benchmarks.cases import FLOAT_OPS, FLOATS, OPS, OURS, Case
 from benchmarks.timing import Budget, Timing
 
 DTYPES = ("float32", "bfloat16", "int8")
@@ -304,13 +304,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--op", choices=OPS, default="sum")
+    parser.add_argument("--op", choices=[*OPS, *FLOAT_OPS], default="sum")
     parser.add_argument(
         "--dtypes",
         type=dtype_names,
         default=list(DTYPES),
         metavar="A,B",
-        help=f"default: {','.join(DTYPES)}",
+        help=f"default: {','.join(DTYPES)}; of {', '.join(FLOAT_OPS)} the floats among them",
     )
     parser.add_argument(
         "--log2-elements", type=int, metavar="K", help="elements of a matrix; default: 26, CPU 20"
@@ -328,7 +328,7 @@ def main(argv: list[str] | None = None) -> int:
     chosen = [
         case
         for case in all_cases(args.op, args.dtypes, log2_elements)
-        if re.search(args.select, case.name)
+        if re.search(args.select, case.name) and (args.op in OPS or case.dtype in FLOATS)
     ]
     if not chosen:
         print(f"sweep: no case has a name like {args.select!r}", file=sys.stderr)

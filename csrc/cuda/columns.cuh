@@ -346,13 +346,17 @@ __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entri
   const int count = num_entries / step, bits = 31 - __clz(count);
   Part folded[1];
   for (int c = 0; c < count; c += kBatch) {
+    // No load under a condition: they would be waited for one by one. What does not count is there to be read.
     Part batch[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; b++) {
+      const int entry = min(reverse_bits(c + b, bits) * step + first, num_entries - 1);
+      batch[b] = load_shared_by_blocks(partials + static_cast<int64_t>(entry) * stride);
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; b++) {
       const int entry = reverse_bits(c + b, bits) * step + first;
-      const bool counts = c + b < count && (entry & (leaves - 1)) < there;
-      batch[b] = counts ? load_shared_by_blocks(partials + static_cast<int64_t>(entry) * stride)
-                        : identity_of<Reduction, Part>();
+      if (c + b >= count || (entry & (leaves - 1)) >= there) batch[b] = identity_of<Reduction, Part>();
     }
 #pragma unroll
     for (int s = 1; s < kBatch; s *= 2) {

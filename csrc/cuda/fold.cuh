@@ -52,17 +52,20 @@ __device__ __forceinline__ auto fold_by_warp(int count, Load load) {
   constexpr int kBatch = 8;  // loads in flight; index = (batch slot | parity | thread), top to bottom
   const int thread = threadIdx.x % kWarp;
   const auto load_batch = [&](int parity) {
+    // No load under a condition: they would be waited for one by one.
     Value values[kBatch];
 #pragma unroll
+    for (int j = 0; j < kBatch; j++) values[j] = load(min((2 * j + parity) * kWarp + thread, count - 1));
+#pragma unroll
     for (int j = 0; j < kBatch; j++) {
-      const int index = (2 * j + parity) * kWarp + thread;
-      values[j] = index < count ? load(index) : identity_of<Reduction, Value>();
+      if ((2 * j + parity) * kWarp + thread >= count) values[j] = identity_of<Reduction, Value>();
     }
     return fold_registers<Reduction>(values);
   };
   Value folded[1] = {identity_of<Reduction, Value>()};
   if (count <= kWarp) {
-    if (thread < count) folded[0] = load(thread);
+    const Value value = load(min(thread, count - 1));
+    if (thread < count) folded[0] = value;
   } else {
     folded[0] = Reduction::merge(load_batch(0), load_batch(1));
   }
