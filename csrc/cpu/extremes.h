@@ -49,12 +49,12 @@ struct Extremes {
     if constexpr (kFloat) {
       return float_value<kExtreme>(elements, count);
     } else if constexpr (kBool) {
-      uint8_t best = kExtreme == Extreme::kSmallest;
+      uint8_t any = 0, any_false = 0;
       for (int64_t i = 0; i < count; i++) {
-        const uint8_t x = elements[i].bits != 0;
-        best = is_beyond<kExtreme>(x, best) ? x : best;
+        any |= elements[i].bits;
+        any_false |= static_cast<uint8_t>(elements[i].bits == 0);
       }
-      return best;
+      return kExtreme == Extreme::kLargest ? any != 0 : any_false == 0;
     } else {
       Element best = elements[0];
       for (int64_t i = 0; i < count; i++) best = is_beyond<kExtreme>(elements[i], best) ? elements[i] : best;
