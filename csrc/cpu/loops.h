@@ -286,25 +286,26 @@ void walk_rows_in_any_order(RowLeaves<Source> leaves, typename Lane::Value* lane
   }
 }
 
-// Extremes, with their positions where the reduction has them. A piece that beats what came before is searched while it
-// is in the first-level cache.
+// Extremes, with their positions where the reduction has them. Only the first piece that holds the extreme is searched,
+// at the end, so that the order of the values does not decide the time.
 template <class Reduction, class Source>
 void find_in_rows(RowLeaves<Source> leaves, typename Reduction::Value* values) {
   using Search = ExtremeSearch<Reduction, Source>;
   for (int64_t row = 0; row < leaves.num_rows; row++) {
     if constexpr (finds_position<Reduction>) {
-      constexpr int64_t kPiece = 8192 / sizeof(Source);
-      auto best = Reduction::identity();
-      for (int64_t done = 0; done < leaves.length; done += kPiece) {
-        const Source* piece = leaves[row] + done;
-        const int64_t count = std::min(kPiece, leaves.length - done);
-        const auto value = Search::value(piece, count);
-        const auto key = Reduction::key_of(value);
-        if (done > 0 && key <= best.key) continue;
-        const int64_t first = done + Extremes<Source>::first(piece, count, value);
-        best = {key, leaves.index + first * leaves.index_step};
+      constexpr int64_t kPiece = 4096 / sizeof(Source);
+      const auto count_from = [&](int64_t start) { return std::min(kPiece, leaves.length - start); };
+      int64_t found_from = 0;
+      auto best = Search::value(leaves[row], count_from(0));
+      for (int64_t start = kPiece; start < leaves.length; start += kPiece) {
+        const auto value = Search::value(leaves[row] + start, count_from(start));
+        const bool better = Reduction::key_of(value) > Reduction::key_of(best);
+        best = better ? value : best;
+        found_from = better ? start : found_from;
       }
-      values[row] = best;
+      const int64_t first =
+          found_from + Extremes<Source>::first(leaves[row] + found_from, count_from(found_from), best);
+      values[row] = {Reduction::key_of(best), leaves.index + first * leaves.index_step};
     } else {
       values[row] = Search::value(leaves[row], leaves.length);
     }
