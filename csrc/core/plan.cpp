@@ -82,8 +82,7 @@ bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const D
   plan.lanes_per_thread = static_cast<int>(std::clamp<int64_t>(plan.order.lanes, 2, plan.lanes_per_thread));
   plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / plan.lanes_per_thread));
   const int64_t row_bytes = plan.row_stride * problem.element_bytes;
-  int64_t rows_at_once = plan.threads / plan.threads_per_row;
-  if (rows_at_once * kStagedRows * row_bytes <= policy::kStagedBytes) rows_at_once *= kStagedRows;
+  const int64_t rows_at_once = plan.threads / plan.threads_per_row;
   const int64_t most = std::max<int64_t>(1, policy::kStagedBytes / (row_bytes * rows_at_once)) * rows_at_once;
   plan.rows_per_tile = static_cast<int>(std::clamp<int64_t>(ceil_div(rows, limits.num_sms), 1, most));
   plan.num_items = ceil_div(rows, plan.rows_per_tile);
@@ -189,8 +188,8 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan&
 
   const int batch = traits.ordered ? lanes_at_once(plan.rounds_at_once) : 1;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
-  constexpr int kLeastEntriesBatch = 8;
-  const int64_t entry_levels = std::max(0, log2_of(entries) - log2_of(kLeastEntriesBatch));
+  constexpr int kEntriesBatch = 8;
+  const int64_t entry_levels = std::max(0, log2_of(entries) - log2_of(kEntriesBatch));
   const int64_t gathered = plan.cluster  ? entries * outputs
                            : sharers > 1 ? std::max<int64_t>(plan.threads, outputs)
                                          : 0;

@@ -24,8 +24,6 @@ constexpr TinyRows tiny_rows(int length, int slots) {
   const int vectors = length / std::gcd(length, slots);
   return {vectors, vectors * slots / length, std::max(1, kLoads / vectors)};
 }
-// Rows that a thread of the staged rows kernel folds before it stores them.
-inline constexpr int kStagedRows = 4;
 // Rows of one leaf that a thread of the rows kernels has in flight; wide lanes leave registers for one.
 constexpr int rows_at_once(bool wide_lane) {
   return wide_lane ? 1 : 2;

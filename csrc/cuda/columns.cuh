@@ -342,21 +342,17 @@ struct ColumnsWalk {
 template <class Reduction, class Part>
 __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entries, int leaves, int there, int first,
                                              int step, int stride, HalvesStack<Reduction, Part, 1> stack) {
-  constexpr int kBatch = std::clamp(static_cast<int>(128 / sizeof(Part)), 8, 32);  // loads in flight
+  constexpr int kBatch = 8;
   const int count = num_entries / step, bits = 31 - __clz(count);
   Part folded[1];
   for (int c = 0; c < count; c += kBatch) {
-    // No load under a condition: they would be waited for one by one. What does not count is there to be read.
     Part batch[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; b++) {
-      const int entry = min(reverse_bits(c + b, bits) * step + first, num_entries - 1);
-      batch[b] = load_shared_by_blocks(partials + static_cast<int64_t>(entry) * stride);
-    }
-#pragma unroll
-    for (int b = 0; b < kBatch; b++) {
       const int entry = reverse_bits(c + b, bits) * step + first;
-      if (c + b >= count || (entry & (leaves - 1)) >= there) batch[b] = identity_of<Reduction, Part>();
+      const bool counts = c + b < count && (entry & (leaves - 1)) < there;
+      batch[b] = counts ? load_shared_by_blocks(partials + static_cast<int64_t>(entry) * stride)
+                        : identity_of<Reduction, Part>();
     }
 #pragma unroll
     for (int s = 1; s < kBatch; s *= 2) {

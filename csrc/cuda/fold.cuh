@@ -105,19 +105,6 @@ __device__ __forceinline__ void store(const Outputs& outputs, int64_t index, con
   });
 }
 
-// The same for those of kCount results, `step` places apart, that lie before `end`.
-template <class Reduction, class Value, int kCount>
-__device__ __forceinline__ void store_some(const Outputs& outputs, int64_t index, int64_t step, int64_t end,
-                                           const Value (&values)[kCount], const FinishArguments& arguments) {
-  for_each_output<Reduction, Value>(outputs, [&]<int kIndex, class Out>(void* data) {
-#pragma unroll
-    for (int i = 0; i < kCount; i++) {
-      const int64_t place = index + i * step;
-      if (place < end) static_cast<Out*>(data)[place] = narrow<Out>(finish<Reduction, kIndex>(values[i], arguments));
-    }
-  });
-}
-
 // The same for kCount neighbouring results, at once where their address allows.
 template <class Reduction, class Value, int kCount>
 __device__ __forceinline__ void store_neighbours(const Outputs& outputs, int64_t index, const Value (&values)[kCount],

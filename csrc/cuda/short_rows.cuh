@@ -151,56 +151,47 @@ struct StagedArguments : RowsArguments {
 };
 
 template <class Reduction, class Element, int kLanes>
-__device__ __forceinline__ PartOf<Reduction> fold_staged_row(const StagedArguments& args, const Element* elements,
-                                                             int thread, bool there) {
-  using Value = typename Reduction::Value;
-  using Input = typename Reduction::Input;
-  const int threads = args.threads_per_row, length = static_cast<int>(args.length);
-  FocusOf<Reduction> focus = focus_at<Reduction>(elements, args.finish);
-  while (true) {
-    constexpr int kValues = Reduction::kOrdered ? kLanes : 2;  // two chains are enough where any order will do
-    Value lanes[kValues];
-#pragma unroll
-    for (int l = 0; l < kValues; l++) lanes[l] = Reduction::identity();
-#pragma unroll
-    for (int l = 0; l < kLanes; l++) {
-      const int i = l * threads + thread;
-      Value& lane = lanes[l % kValues];
-      if constexpr (has_neutral<Reduction>) {
-        Element element = Reduction::neutral();
-        if (i < length) element = elements[i];
-        lane = take_element<Reduction>(lane, widen<Input>(element), i, focus);
-      } else if (i < length) {
-        lane = take_element<Reduction>(lane, widen<Input>(elements[i]), i, focus);
-      }
-    }
-    Value folded[1] = {fold_registers<Reduction>(lanes)};
-    const Value value = fold_threads<Reduction>(folded, threads / 2);
-    if constexpr (Focused<Reduction>) {
-      if (__any_sync(kFullMask, there && Reduction::refocus(focus, value, length, args.finish))) continue;
-    }
-    return make_part<Reduction>(value, focus, length);
-  }
-}
-
-// kStagedRows rows at once, so that their stores go together.
-template <class Reduction, class Element, int kLanes>
 __device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, const Element* staged, int64_t first_row,
                                                  int num_rows) {
-  const int threads = args.threads_per_row, step = blockDim.x / threads;
-  const int thread = threadIdx.x % threads, row_stride = static_cast<int>(args.row_stride);
+  using Value = typename Reduction::Value;
+  using Input = typename Reduction::Input;
+  const int threads = args.threads_per_row, rows_at_once = blockDim.x / threads;
+  const int thread = threadIdx.x % threads;
+  const int length = static_cast<int>(args.length), row_stride = static_cast<int>(args.row_stride);
   // All threads of a warp stay to the end, for the shuffles.
-  for (int done = 0; done < num_rows; done += kStagedRows * step) {
+  for (int done = 0; done < num_rows; done += rows_at_once) {
     const int row = done + threadIdx.x / threads;
-    PartOf<Reduction> results[kStagedRows];
+    const bool there = row < num_rows;
+    const Element* elements = staged + (there ? row * row_stride : 0);
+    FocusOf<Reduction> focus = focus_at<Reduction>(elements, args.finish);
+    PartOf<Reduction> result;
+    for (bool again = true; again;) {
+      constexpr int kValues = Reduction::kOrdered ? kLanes : 2;  // two chains are enough where any order will do
+      Value lanes[kValues];
 #pragma unroll
-    for (int r = 0; r < kStagedRows; r++) {
-      const bool there = row + r * step < num_rows;
-      const Element* elements = staged + (there ? (row + r * step) * row_stride : 0);
-      results[r] = fold_staged_row<Reduction, Element, kLanes>(args, elements, thread, there);
+      for (int l = 0; l < kValues; l++) lanes[l] = Reduction::identity();
+#pragma unroll
+      for (int l = 0; l < kLanes; l++) {
+        const int i = l * threads + thread;
+        Value& lane = lanes[l % kValues];
+        if constexpr (has_neutral<Reduction>) {
+          Element element = Reduction::neutral();
+          if (i < length) element = elements[i];
+          lane = take_element<Reduction>(lane, widen<Input>(element), i, focus);
+        } else if (i < length) {
+          lane = take_element<Reduction>(lane, widen<Input>(elements[i]), i, focus);
+        }
+      }
+      Value folded[1] = {fold_registers<Reduction>(lanes)};
+      const Value value = fold_threads<Reduction>(folded, threads / 2);
+      result = make_part<Reduction>(value, focus, length);
+      again = false;
+      if constexpr (Focused<Reduction>) {
+        again = __any_sync(kFullMask, there && Reduction::refocus(focus, value, length, args.finish));
+      }
     }
-    if (thread == 0) {
-      store_some<Reduction>(args.outputs, first_row + row, step, first_row + num_rows, results, args.finish);
+    if (there && thread == 0) {
+      store<Reduction>(args.outputs, first_row + row, result, args.finish);
     }
   }
 }
