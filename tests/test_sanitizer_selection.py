@@ -67,7 +67,7 @@ CALLS: list[tuple[str, torch.dtype, tuple[int, ...], int, int | None]] = [
     ("sum", f32, (30_011, 9), 0, 0),
     ("amax", f32, (30_011, 9), 0, 0),
     ("argmax", i8, (30_011, 9), 0, 0),
-    # Two words in a lane, three words, another packed form.
+    # Two words in a lane, complex numbers, other packed forms.
     ("nanmean", bf16, (3, 9001), 1, 1),
     ("nanmean", f64, (131, 65), 0, 0),
     ("norm", bf16, (3, 9001), 1, 1),

@@ -81,8 +81,8 @@ bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const D
       static_cast<int>(std::clamp<int64_t>(policy::kStagedThreadBytes / problem.element_bytes, 2, 16));
   plan.lanes_per_thread = static_cast<int>(std::clamp<int64_t>(plan.order.lanes, 2, plan.lanes_per_thread));
   plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / plan.lanes_per_thread));
-  const int64_t row_bytes = plan.row_stride * problem.element_bytes;
   const int64_t rows_at_once = plan.threads / plan.threads_per_row;
+  const int64_t row_bytes = plan.row_stride * problem.element_bytes;
   const int64_t most = std::max<int64_t>(1, policy::kStagedBytes / (row_bytes * rows_at_once)) * rows_at_once;
   plan.rows_per_tile = static_cast<int>(std::clamp<int64_t>(ceil_div(rows, limits.num_sms), 1, most));
   plan.num_items = ceil_div(rows, plan.rows_per_tile);

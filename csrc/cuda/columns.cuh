@@ -237,7 +237,7 @@ struct ColumnsWalk {
 #pragma unroll
         for (int r = 0; r < kRounds; r++) packed.take(units[r], t + r);
       };
-      // Loads under a condition that their use shares are waited for one by one.
+      // Whole batches without a condition.
       if (t + kRounds <= takes) {
         take_batch.template operator()<true>();
       } else {
@@ -342,6 +342,8 @@ struct ColumnsWalk {
 template <class Reduction, class Part>
 __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entries, int leaves, int there, int first,
                                              int step, int stride, HalvesStack<Reduction, Part, 1> stack) {
+  // More of them in flight, or all without a condition, would cost the whole kernel registers
+  // (benchmarks/results/variants.md).
   constexpr int kBatch = 8;
   const int count = num_entries / step, bits = 31 - __clz(count);
   Part folded[1];

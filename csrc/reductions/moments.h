@@ -2,26 +2,9 @@
 #pragma once
 
 #include "reductions/magnitude.h"
+#include "reductions/square_scales.h"
 
 namespace gpureduce {
-
-// Where squares of a type overflow or underflow they are taken of elements times a power of two, which is exact.
-// docs/accuracy.md derives the numbers. float64 is taken as it is: what its squares cannot hold, its variance cannot
-// either.
-template <class Element, class Real>
-struct MomentScales {
-  static constexpr bool kScaled = false;  // float16 and float8: squares from 2^-48 to 2^32, always in range
-  static constexpr Real kUsual = 1;
-};
-template <class Element>
-  requires(std::is_same_v<RealOf<Accumulator<Element>>, float> &&
-           (!is_small_float<Element> || std::is_same_v<Element, BFloat16>))
-struct MomentScales<Element, float> {
-  static constexpr bool kScaled = true;
-  static constexpr float kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
-  // A leaf's sum of squares beyond these is walked again, scaled down or up; the second one counts per element.
-  static constexpr float kLarge = 0x1p120f, kSmall = 0x1p-120f;
-};
 
 // A lane sums distances from the leaf's focus, and their squares: no division, and no cancellation that matters, since
 // a leaf whose elements are far from its focus is walked again around its mean. Leaves and results are (count, mean,
@@ -31,7 +14,10 @@ struct Moments {
   using Input = Accumulator<Element>;
   using Real = RealOf<Input>;
   using Wide = std::conditional_t<is_complex<Input>, Complex<double>, double>;
-  using Scales = MomentScales<Element, Real>;
+  using Scales = SquareScales<Real>;
+  // float64 is taken as it is: what its squares cannot hold, its variance cannot either.
+  static constexpr bool kScaled = squares_leave_range<Element> && std::is_same_v<Real, float>;
+  static constexpr Real kFirstScale = kScaled ? Scales::kUsual : Real(1);
 
   static constexpr bool kMeaningful = !std::is_integral_v<Input> && !is_converted<Element>;
   static constexpr bool kConverts = false;
@@ -57,8 +43,8 @@ struct Moments {
 
   static constexpr Value identity() { return {Input(0), Real(0)}; }
   static constexpr Focus focus(Input first, const FinishArguments&) {
-    const Input shift = scaled(first, Scales::kUsual);
-    return {is_finite(shift) ? shift : Input(0), Scales::kUsual, 0};
+    const Input shift = scaled(first, kFirstScale);
+    return {is_finite(shift) ? shift : Input(0), kFirstScale, 0};
   }
   static constexpr Value take(Value value, Input x, int64_t, const Focus& focus) {
     const Input distance = scaled(x, focus.scale) - focus.shift;
@@ -69,7 +55,7 @@ struct Moments {
   // In the lanes' own arithmetic: every thread that has part in a leaf decides.
   static constexpr bool refocus(Focus& focus, Value value, int64_t count, const FinishArguments& arguments) {
     const Real inverse = 1 / static_cast<Real>(count);
-    if constexpr (Scales::kScaled) {
+    if constexpr (kScaled) {
       if (focus.scale == Scales::kUsual) {
         const bool is_large = !(value.squares <= Scales::kLarge);  // or NaN
         // A variance of so little is 0, its root is not. What is further from 0 has no such distances.
@@ -98,7 +84,7 @@ struct Moments {
   static constexpr Part part_identity() { return {0, 0, Wide(0)}; }
   static constexpr Part part(Value value, const Focus& focus, int64_t count) {
     if (count == 0) return part_identity();
-    const double n = static_cast<double>(count), inverse = 1 / n, back = unscaled(focus.scale);
+    const double n = static_cast<double>(count), inverse = 1 / n, back = kScaled ? unscaled(focus.scale) : 1;
     const Wide sum = convert<Wide>(value.sum), mean = sum * inverse;
     const double squares = static_cast<double>(value.squares) - product(mean, sum);
     return {n, (squares < 0 ? 0 : squares) * back * back, (convert<Wide>(focus.shift) + mean) * back};
@@ -128,16 +114,8 @@ struct Moments {
 
  private:
   static constexpr Input scaled(Input x, Real scale) {
-    if constexpr (Scales::kScaled) return x * scale;
+    if constexpr (kScaled) return x * scale;
     return x;
-  }
-  static constexpr double unscaled(Real scale) {
-    if constexpr (!Scales::kScaled)
-      return 1;
-    else
-      return scale == Scales::kUsual ? 1.0 / Scales::kUsual
-             : scale == Scales::kUp  ? 1.0 / Scales::kUp
-                                     : 1.0 / Scales::kDown;
   }
   // Of complex numbers that point the same way.
   template <class T>

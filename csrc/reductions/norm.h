@@ -3,6 +3,7 @@
 
 #include "reductions/magnitude.h"
 #include "reductions/scaled_sum.h"
+#include "reductions/square_scales.h"
 
 namespace gpureduce {
 
@@ -54,20 +55,6 @@ struct AbsMinmax {
   }
 };
 
-// Where squares of a type are out of range they are taken of elements times a power of two, which is exact. A leaf
-// whose sum of squares, in which `kSmall` counts per element, is outside of kSmall .. kLarge is walked again, scaled up
-// or down. docs/accuracy.md derives the numbers.
-template <class Real>
-struct SquareScales {
-  static constexpr Real kUsual = 0x1p20f, kDown = 0x1p-80f, kUp = 0x1p100f;
-  static constexpr Real kLarge = 0x1p120f, kSmall = 0x1p-120f;
-};
-template <>
-struct SquareScales<double> {
-  static constexpr double kUsual = 1, kDown = 0x1p-600, kUp = 0x1p600;
-  static constexpr double kLarge = 0x1p1000, kSmall = 0x1p-960;
-};
-
 // Order 2: the root of the sum of squares. A leaf's value in float64 holds all squares of float32; those of float64 are
 // kept with their exponent.
 template <class Element>
@@ -80,8 +67,7 @@ struct SquareSum {
   using Value = RealOf<Input>;
   using Part = std::conditional_t<std::is_same_v<Value, float>, double, ScaledSum>;
   using Scales = SquareScales<Value>;
-  // The squares of float16 and float8, zero or from 2^-48 to 2^32, are all in range of float32, and so are their sums.
-  static constexpr bool kScaled = !is_small_float<Element> || std::is_same_v<Element, BFloat16>;
+  static constexpr bool kScaled = squares_leave_range<Element>;
 
   struct Focus {
     Value scale;
@@ -118,10 +104,7 @@ struct SquareSum {
   }
   static constexpr Part part(Value sum, const Focus& focus, int64_t) {
     if constexpr (std::is_same_v<Value, float>) {
-      const double back = !kScaled                        ? 1
-                          : focus.scale == Scales::kUsual ? 1.0 / Scales::kUsual
-                          : focus.scale == Scales::kUp    ? 1.0 / Scales::kUp
-                                                          : 1.0 / Scales::kDown;
+      const double back = kScaled ? unscaled(focus.scale) : 1;
       return sum * back * back;
     } else {
       return {sum, focus.scale == Scales::kUsual ? 0 : focus.scale == Scales::kUp ? -1200.0 : 1200.0};
