@@ -12,30 +12,31 @@ enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 // Without fused multiply-adds, which no reduction wants: GCC 12 forms them of a complex product, where additions and
 // subtractions alternate, though contraction is off (-ffp-contract=off).
 template <class F>
-[[gnu::target("avx2"), gnu::flatten, gnu::noinline]] void run_on_avx2(F f) {
-  f();
+[[gnu::target("avx2,f16c"), gnu::flatten, gnu::noinline]] void run_on_avx2(F f) {
+  f.template operator()<Isa::kAvx2>();
 }
 
 template <class F>
-[[gnu::target("avx2,avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten, gnu::noinline]] void run_on_avx512(F f) {
-  f();
+[[gnu::target("avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten, gnu::noinline]] void run_on_avx512(F f) {
+  f.template operator()<Isa::kAvx512>();
 }
 
-// Calls f() with everything it calls inlined into a function for `isa`. Only that function is compiled for the
-// instruction set: what f() calls, an inline function of a header say, is compiled for the baseline wherever it stands
-// alone, so the linker cannot pick a copy that the processor does not know. `kWide` false leaves AVX-512 out.
+// Calls f.template operator()<kIsa>() with everything it calls inlined into a function for `isa`. Only that function is
+// compiled for the instruction set: what f calls, an inline function of a header say, is compiled for the baseline
+// wherever it stands alone, so the linker cannot pick a copy that the processor does not know. `kWide` false leaves
+// AVX-512 out.
 template <bool kWide, class F>
 void run_on(Isa isa, F f) {
   if constexpr (kWide) {
     if (isa == Isa::kAvx512) return run_on_avx512(f);
   }
   if (isa != Isa::kBaseline) return run_on_avx2(f);
-  f();
+  f.template operator()<Isa::kBaseline>();
 }
 
 // The widest set that the processor has.
 inline Isa detect_isa() {
-  if (!__builtin_cpu_supports("avx2")) return Isa::kBaseline;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) return Isa::kBaseline;
   const auto has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return has_avx512 ? Isa::kAvx512 : Isa::kAvx2;
@@ -45,7 +46,7 @@ inline Isa detect_isa() {
 
 template <bool kWide, class F>
 void run_on(Isa, F f) {
-  f();
+  f.template operator()<Isa::kBaseline>();
 }
 
 inline Isa detect_isa() {

@@ -14,7 +14,9 @@
 #include "cpu/loops.h"
 #include "cpu/packed.h"
 #include "cpu/run.h"
+#include "cpu/sums.h"
 #include "cpu/transpose.h"
+#include "cpu/pack.h"
 
 namespace gpureduce::cpu {
 
@@ -56,6 +58,7 @@ class Walk {
     choose_layout();
     choose_order();
     choose_segment();
+    if constexpr (kSums) sums_rows_ = layout_ == Layout::kRows && is_row() && RowSum::can(order_.lanes);
     tiles_per_row_ = ceil_div(inner_.size, width_);
     num_tiles_ = problem_.num_outputs / inner_.size * tiles_per_row_;
   }
@@ -97,10 +100,12 @@ class Walk {
   using Part = PartOf<Reduction>;
   using Focus = FocusOf<Reduction>;
   using Input = typename Reduction::Input;
-  // What rows are read as: converted elements come through a buffer of what take() is given.
-  using Source = std::conditional_t<is_converted<Element>, Input, Element>;
+  // Converted elements come through a buffer of what take() is given, and so does float16 where its value counts.
+  static constexpr bool kWidened = std::is_same_v<Element, Half> && Reduction::kOrdered;
+  static constexpr bool kConverted = is_converted<Element>, kBuffered = kConverted || kWidened;
+  // What rows are read as.
+  using Source = std::conditional_t<kBuffered, Input, Element>;
   using General = PackedLane<Reduction, Source>;
-  static constexpr bool kConverted = is_converted<Element>;
   static constexpr bool kMayUseIndex = is_indexed<Reduction>();
   static constexpr SharedFocus<NoFocus> kNoFocus{};
   // AVX-512 reads no faster from memory. It is compiled where lanes are the native ones of a vector unit, for what many
@@ -110,6 +115,8 @@ class Walk {
   // Rows of neighbours have a loop of their own, but for positions among float64.
   static constexpr bool kSearches = ExtremeSearch<Reduction, Source>::kHas;
   static constexpr bool kReadsPlainRows = kSearches || !finds_position<Reduction>;
+  static constexpr bool kSums = has_leaf_sum<Reduction, Element>;
+  using RowSum = LeafSum<Isa::kBaseline, std::conditional_t<kSums, Element, float>>;
   // Up to here it pays to walk rows as columns, transposed. Where neighbours have a loop, what that saves is the fold
   // of a row's lanes or the way to a position.
   static constexpr int64_t kShortBytes = 512;
@@ -145,7 +152,7 @@ class Walk {
   void choose_layout() {
     constexpr int64_t kTileBytes = 4096, kBlockBytes = 16384, kTileRows = 16;
     constexpr int64_t kSize = sizeof(Value);
-    const bool plain = !kConverted && reduced_.count == 1 && step_.stride == 1;
+    const bool plain = !kBuffered && is_row();
     const int64_t row_bytes = problem_.length * problem_.element_bytes;
     const bool one = problem_.num_outputs == 1;
     if (!one && (problem_.reduced.count == 0 || inner_.stride < problem_.reduced.innermost().stride)) {
@@ -200,6 +207,8 @@ class Walk {
 
   static constexpr int64_t kSegmentValues = 2048 / std::max<int64_t>(1, sizeof(Value) / 8);
 
+  // Whether the elements of a row are neighbours in the input.
+  bool is_row() const { return reduced_.count == 1 && step_.stride == 1; }
   // Whether the rows of a tile of columns follow each other without a gap.
   bool dense() const {
     return inner_.stride == 1 && reduced_.count == 1 && step_.stride == width_ && width_ == inner_.size;
@@ -224,6 +233,7 @@ class Walk {
           values((log2_of(walk.order_.lanes / walk.segment_lanes_) + 2) * walk.segment_values(width)),
           rows(kRounds * walk.segment_values(width)),
           block(walk.layout_ == Layout::kShortRows ? walk.problem_.length * width : 0),
+          widened(walk.widens_block() ? walk.problem_.length * width : 0),
           focuses(Focused<Reduction> ? walk.segment_values(width) : 0),
           totals(Focused<Reduction> ? width : 0),
           packed(Reduction::kOrdered ? 0 : 4 * walk.segment_values(width)) {}
@@ -231,6 +241,7 @@ class Walk {
     Buffer<Value> values;         // the stack of segments
     Buffer<Source> rows;          // rows that are not neighbours in the input
     Buffer<Source> block;         // short rows, transposed
+    Buffer<Source> widened;       // and before, where they are not read as they lie
     Buffer<Focus> focuses;        // of every lane of a segment
     Buffer<Value> totals;         // folded lanes, until they are measured against the focus
     Buffer<std::int64_t> packed;  // lanes of an order-free reduction
@@ -252,15 +263,19 @@ class Walk {
   // ---- reading
 
   const Source* input() const {
-    if constexpr (kConverted)
+    if constexpr (kBuffered)
       return nullptr;
     else
       return static_cast<const Source*>(call_.input);
   }
+  // Whether short rows that follow each other without a gap are widened before they are transposed.
+  bool widens_block() const {
+    return kBuffered && layout_ == Layout::kShortRows && is_row() && inner_.stride == problem_.length;
+  }
 
   Reader reader_of(const Tile& tile, const Scratch& scratch) const {
     if (layout_ == Layout::kRows) {
-      return {input(), tile.offset, 1, step_.stride, 0, !kConverted && reduced_.count == 1 && step_.stride == 1};
+      return {input(), tile.offset, 1, step_.stride, 0, !kBuffered && is_row()};
     }
     if (layout_ == Layout::kColumns) {
       const bool neighbours = inner_.stride == 1 || tile.width == 1;
@@ -269,11 +284,14 @@ class Walk {
               tile.width,
               step_.stride,
               inner_.stride,
-              !kConverted && neighbours && reduced_.count <= 1 && (segment_lanes_ == 1 || step_.stride == tile.width)};
+              !kBuffered && neighbours && reduced_.count <= 1 && (segment_lanes_ == 1 || step_.stride == tile.width)};
     }
     Source* block = scratch.block.get();
-    if (!kConverted && reduced_.count == 1 && step_.stride == 1) {
+    if (!kBuffered && is_row()) {
       transpose(block, input() + tile.offset, inner_.stride, tile.width, problem_.length);
+    } else if (widens_block()) {
+      copy_elements(scratch.widened.get(), tile.width * problem_.length, tile.offset, 1);
+      transpose(block, scratch.widened.get(), problem_.length, tile.width, problem_.length);
     } else {
       copy_positions(block, 0, problem_.length, {input(), tile.offset, tile.width, step_.stride, inner_.stride, false});
     }
@@ -307,6 +325,8 @@ class Walk {
   void copy_run(Source* __restrict target, int64_t count, int64_t offset, const Reader& reader) const {
     if (reader.width == 1) {
       copy_elements(target, count, offset, reader.step);
+    } else if (reader.output_stride == 1 && reader.step == reader.width) {
+      copy_elements(target, count * reader.width, offset, 1);
     } else {
       for (int64_t i = 0; i < count; i++) {
         copy_elements(target + i * reader.width, reader.width, offset + i * reader.step, reader.output_stride);
@@ -324,6 +344,13 @@ class Walk {
           }
         });
       });
+    } else if constexpr (kWidened) {
+      const Element* source = static_cast<const Element*>(call_.input) + offset;
+      if (stride == 1) {
+        run_on<kWide>(call_.isa, [=]<Isa kIsa>() { widen<kIsa>(target, source, count); });
+      } else {
+        for (int64_t i = 0; i < count; i++) target[i] = to_float(source[i * stride]);
+      }
     } else {
       const Source* source = input() + offset;
       if (stride == 1) {
@@ -396,7 +423,7 @@ class Walk {
                 [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
                   const Indices indices = indices_of(position + done * order_.lanes, count, reader.width);
                   const bool from_identity = first && done == 0;
-                  run_on<kWide>(call_.isa, [=] {
+                  run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
                     take_rounds<Lane>(lanes, rows, row_step, piece, from_identity, focuses, indices, round_step);
                   });
                 });
@@ -412,17 +439,19 @@ class Walk {
   }
 
   void merge(Value* low, const Value* high, int64_t count) const {
-    run_on<kWide>(call_.isa, [=] { merge_values<Reduction>(low, high, count); });
+    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { merge_values<Reduction>(low, high, count); });
   }
   template <class T>
   void fold(T* values, int64_t count, int64_t width) const {
-    if (count > 1) run_on<kWide>(call_.isa, [=] { fold_values<Reduction>(values, count, width); });
+    if (count > 1) run_on<kWide>(call_.isa, [=]<Isa kIsa>() { fold_values<Reduction>(values, count, width); });
   }
 
   // ---- leaves: the value of each output goes to values[output]
 
   void walk_leaf(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
-    if (plain_rows_) {
+    if (sums_rows_) {
+      if constexpr (kSums) sum_leaves_of_rows(tile, leaf, scratch, values);
+    } else if (plain_rows_) {
       walk_leaves_of_rows(tile, leaf, scratch, values);
     } else if (layout_ == Layout::kRows) {
       for (int64_t j = 0; j < tile.width; j++) {
@@ -434,24 +463,41 @@ class Walk {
     }
   }
 
-  void walk_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* parts) const {
+  // This leaf of every row of a tile.
+  template <class Stored>
+  RowLeaves<Stored> leaves_of_rows(const Tile& tile, int64_t leaf) const {
     const int64_t start = leaf * order_.leaf_elements;
-    const RowLeaves<Source> leaves{input() + tile.offset + start,
-                                   inner_.stride,
-                                   tile.width,
-                                   order_.leaf_length(leaf, problem_.length),
-                                   order_.lanes,
-                                   start * step_.place,
-                                   step_.place};
+    return {static_cast<const Stored*>(call_.input) + tile.offset + start,
+            inner_.stride,
+            tile.width,
+            order_.leaf_length(leaf, problem_.length),
+            order_.lanes,
+            start * step_.place,
+            step_.place};
+  }
+
+  void sum_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
+    // What the second-level cache cannot hold is asked for one leaf ahead: a leaf is read from sixteen places at once,
+    // which hardware does not foresee.
+    constexpr int64_t kCachedBytes = 1 << 19;
+    const bool is_cached = problem_.num_outputs * problem_.length * problem_.element_bytes <= kCachedBytes;
+    const RowLeaves<Element> leaves = leaves_of_rows<Element>(tile, leaf);
+    const int64_t ahead = is_cached ? 0 : leaves.length;
+    Value* lanes = scratch.values.get();
+    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { sum_rows<kIsa>(leaves, ahead, lanes, values); });
+  }
+
+  void walk_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* parts) const {
+    const RowLeaves<Source> leaves = leaves_of_rows<Source>(tile, leaf);
     Value* values = scratch.values.get();
     if constexpr (kSearches) {
-      run_on<kWide>(call_.isa, [=] { find_in_rows<Reduction>(leaves, parts); });
+      run_on<kWide>(call_.isa, [=]<Isa kIsa>() { find_in_rows<Reduction>(leaves, parts); });
     } else if constexpr (Reduction::kOrdered) {
       const FinishArguments& arguments = call_.finish;
-      run_on<kWide>(call_.isa, [=] { walk_rows_in_order<Reduction, OrderedLane>(leaves, values, parts, arguments); });
+      run_on<kWide>(call_.isa, [=]<Isa kIsa>() { walk_rows_in_order<Reduction, OrderedLane>(leaves, values, parts, arguments); });
     } else if constexpr (!finds_position<Reduction>) {
       auto* lanes = reinterpret_cast<typename General::Value*>(scratch.packed.get());
-      run_on<kWide>(call_.isa, [=] { walk_rows_in_any_order<Reduction, General>(leaves, lanes, values, parts); });
+      run_on<kWide>(call_.isa, [=]<Isa kIsa>() { walk_rows_in_any_order<Reduction, General>(leaves, lanes, values, parts); });
     }
   }
 
@@ -534,7 +580,7 @@ class Walk {
       const Source* second = read(reader, position + apart, high, scratch.rows.get() + high * reader.width);
       const Indices indices = indices_of(position, high, reader.width);
       const int64_t step = apart * step_.place;
-      run_on<kWide>(call_.isa, [=] { take_pairs<OrderedLane>(lanes, first, second, focuses, indices, step); });
+      run_on<kWide>(call_.isa, [=]<Isa kIsa>() { take_pairs<OrderedLane>(lanes, first, second, focuses, indices, step); });
     }
   }
 
@@ -554,7 +600,7 @@ class Walk {
         const bool last = r + chunk == rounds;
         take_all<General>(lanes, reader, start + r * order_.lanes, chunk, last ? rest : 0, kNoFocus, scratch);
         const bool first = r == 0;
-        run_on<kWide>(call_.isa, [=] {
+        run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
           for (int64_t i = 0; i < size; i++) {
             const Value value = General::widen(lanes[i]);
             wide[i] = first ? value : Reduction::merge(wide[i], value);
@@ -581,7 +627,7 @@ class Walk {
       const int64_t chunk = std::min(rounds - r, Lane::kMaxRounds - 1);
       find_in_rounds<Lane>(narrow, met, reader, start + r * lanes, chunk, r + chunk == rounds ? rest : 0, scratch);
       const bool first = r == 0;
-      run_on<kWide>(call_.isa, [=] {
+      run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
         if (width == 1) {
           keep_keys(keys, positions, narrow, met, size, {r, lanes, 0, 1}, first);
         } else {
@@ -593,7 +639,7 @@ class Walk {
       });
       r += chunk;
     }
-    run_on<kWide>(call_.isa, [=] { fold_keys(keys, positions, size / width, width); });
+    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { fold_keys(keys, positions, size / width, width); });
     for (int64_t j = 0; j < width; j++) {
       values[j] = {Lane::widen(static_cast<Narrow>(keys[j])), start + positions[j]};
     }
@@ -607,7 +653,7 @@ class Walk {
                   [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
                     const int64_t size = count * reader.width, round = first_round + done;
                     run_on<kWide>(call_.isa,
-                                  [=] { take_key_rounds<Lane>(keys, met, rows, row_step, piece, size, round); });
+                                  [=]<Isa kIsa>() { take_key_rounds<Lane>(keys, met, rows, row_step, piece, size, round); });
                   });
     };
     find(0, rounds, segment_lanes_);
@@ -636,6 +682,7 @@ class Walk {
   Layout layout_ = Layout::kRows;
   bool even_places_ = true;
   bool plain_rows_ = false;  // kRows, the elements of a row being neighbours
+  bool sums_rows_ = false;   // the same, and sums of so many lanes that a leaf's have a loop of their own
   int64_t width_ = 1, segment_lanes_ = 1, tiles_per_row_ = 1, num_tiles_ = 1;
 };
 

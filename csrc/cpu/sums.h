@@ -1,0 +1,190 @@
+// Sums of rows of neighbouring floats: the lanes of a leaf are folded as they are taken, without a place in memory.
+#pragma once
+
+#include "cpu/loops.h"
+#include "cpu/pack.h"
+#include "reductions/sum.h"
+
+namespace gpureduce::cpu {
+
+// kPacks of neighbours from a load. Of bfloat16 the first has the even elements, the second the odd ones: neighbours
+// are the last lanes to fold, so that they may lie apart until then.
+template <Isa kIsa, class Source>
+struct SumLoad {
+  using Acc = Accumulator<Source>;
+  static constexpr int kPacks = 1, kElements = Pack<Acc>::kSize;
+  static void load(Pack<Acc>* packs, const Source* from) { cpu::load<kIsa>(packs[0], from); }
+};
+template <Isa kIsa>
+struct SumLoad<kIsa, BFloat16> {
+  static constexpr int kPacks = 2, kElements = 2 * Pack<float>::kSize;
+  static void load(Pack<float>* packs, const BFloat16* from) { load_even_and_odd<kIsa>(packs[0], packs[1], from); }
+};
+
+template <Isa kIsa, class Source>
+struct LeafSum {
+  using Acc = Accumulator<Source>;
+  using Load = SumLoad<kIsa, Source>;
+  static constexpr int kPacks = Load::kPacks, kElements = Load::kElements;
+  static constexpr int kMaxLanes = 4096 / sizeof(Source);  // core/order.h
+
+  // The leaf's elements, a round of its lanes each.
+  template <int kCount>
+  using Rounds = std::array<const Source*, kCount>;
+
+  // What a leaf needs: whole packs of a quarter of its lanes.
+  static bool can(int64_t num_lanes) { return num_lanes >= 4 * kElements; }
+
+  // Of `length` elements, at least one; works in `lanes`. Reads `ahead` elements ahead, if any. A lane starts from +0,
+  // which only a sum of nothing but -0 would tell from one that starts with its first element: +0 is added to the end.
+  static Acc sum(const Source* elements, int64_t length, int64_t num_lanes, int64_t ahead, Acc* lanes) {
+    Pack<Acc>* sums = reinterpret_cast<Pack<Acc>*>(lanes);
+    alignas(64) Source last[kMaxLanes];
+    const int64_t whole = length >> log2_of(num_lanes), rest = length - whole * num_lanes;
+    const int64_t count = whole + (rest > 0);
+    if (rest > 0) {
+      std::memcpy(last, elements + whole * num_lanes, rest * sizeof(Source));
+      std::memset(static_cast<void*>(last + rest), 0, (num_lanes - rest) * sizeof(Source));
+    }
+    const auto round = [&](int64_t r) { return r < whole ? elements + r * num_lanes : last; };
+    const auto at_once = [&]<int kCount>() {
+      Rounds<kCount> rounds;
+      for (int r = 0; r < kCount; r++) rounds[r] = round(r);
+      return fold_rounds<kCount>(sums, rounds, num_lanes, ahead);
+    };
+    Acc result;
+    switch (count) {  // a leaf of 16 KiB has two to six rounds
+      case 1:
+        result = at_once.template operator()<1>();
+        break;
+      case 2:
+        result = at_once.template operator()<2>();
+        break;
+      case 3:
+        result = at_once.template operator()<3>();
+        break;
+      case 4:
+        result = at_once.template operator()<4>();
+        break;
+      case 5:
+        result = at_once.template operator()<5>();
+        break;
+      case 6:
+        result = at_once.template operator()<6>();
+        break;
+      default: {
+        std::memset(static_cast<void*>(sums), 0, num_lanes * sizeof(Acc));
+        int64_t r = 0;
+        for (; r + 4 <= count; r += 4) {
+          take_rounds<4>(sums, {round(r), round(r + 1), round(r + 2), round(r + 3)}, num_lanes);
+        }
+        for (; r < count; r++) take_rounds<1>(sums, {round(r)}, num_lanes);
+        result = fold_sums(sums, num_lanes / kElements);
+      }
+    }
+    return result + Acc(0);
+  }
+
+ private:
+  // sum = the lanes at `offset`
+  template <int kCount>
+  static void add_rounds(Pack<Acc>* sum, const Rounds<kCount>& rounds, int64_t offset) {
+    Load::load(sum, rounds[0] + offset);
+#pragma GCC unroll 8
+    for (int r = 1; r < kCount; r++) add_round(sum, rounds[r] + offset);
+  }
+  static void add_round(Pack<Acc>* sum, const Source* elements) {
+    Pack<Acc> next[kPacks];
+    Load::load(next, elements);
+    add_packs(sum, next);
+  }
+  static void add_packs(Pack<Acc>* sum, const Pack<Acc>* other) {
+#pragma GCC unroll 2
+    for (int p = 0; p < kPacks; p++) add<kIsa>(sum[p], other[p]);
+  }
+
+  // Four lanes a quarter of them apart are folded before they are stored.
+  template <int kCount>
+  static Acc fold_rounds(Pack<Acc>* sums, const Rounds<kCount>& rounds, int64_t num_lanes, int64_t ahead) {
+    const int64_t quarter = num_lanes / 4, stored = quarter / kElements;
+    for (int64_t i = 0; i < stored; i++) {
+      const int64_t at = i * kElements;
+      Pack<Acc> even[kPacks], odd[kPacks], other[kPacks];
+      add_rounds<kCount>(even, rounds, at);
+      add_rounds<kCount>(other, rounds, at + 2 * quarter);
+      add_packs(even, other);
+      add_rounds<kCount>(odd, rounds, at + quarter);
+      add_rounds<kCount>(other, rounds, at + 3 * quarter);
+      add_packs(odd, other);
+      add_packs(even, odd);
+#pragma GCC unroll 2
+      for (int p = 0; p < kPacks; p++) sums[p * stored + i] = even[p];
+      if (ahead > 0) {
+#pragma GCC unroll 8
+        for (int r = 0; r < kCount; r++) {
+#pragma GCC unroll 4
+          for (int k = 0; k < 4; k++) __builtin_prefetch(rounds[r] + at + k * quarter + ahead, 0, 2);
+        }
+      }
+    }
+    return fold_sums(sums, stored);
+  }
+
+  // sums += lanes
+  template <int kCount>
+  static void take_rounds(Pack<Acc>* sums, const Rounds<kCount>& rounds, int64_t num_lanes) {
+    const int64_t stored = num_lanes / kElements;
+    for (int64_t i = 0; i < stored; i++) {
+      Pack<Acc> taken[kPacks];
+#pragma GCC unroll 2
+      for (int p = 0; p < kPacks; p++) taken[p] = sums[p * stored + i];
+#pragma GCC unroll 8
+      for (int r = 0; r < kCount; r++) add_round(taken, rounds[r] + i * kElements);
+#pragma GCC unroll 2
+      for (int p = 0; p < kPacks; p++) sums[p * stored + i] = taken[p];
+    }
+  }
+
+  static Acc fold_sums(Pack<Acc>* sums, int64_t stored) {
+    Acc sum = fold_packs(sums, stored);
+    if constexpr (kPacks == 2) sum += fold_packs(sums + stored, stored);
+    return sum;
+  }
+
+  // A power of two of packs, in halves.
+  static Acc fold_packs(Pack<Acc>* packs, int64_t count) {
+    for (; count >= 4; count /= 4) {
+      const int64_t part = count / 4;
+      for (int64_t i = 0; i < part; i++) {
+        Pack<Acc> even = packs[i], odd = packs[i + part];
+        add<kIsa>(even, packs[i + 2 * part]);
+        add<kIsa>(odd, packs[i + 3 * part]);
+        add<kIsa>(even, odd);
+        packs[i] = even;
+      }
+    }
+    if (count == 2) add<kIsa>(packs[0], packs[1]);
+    auto values = packs[0].values;
+#pragma GCC unroll 4
+    for (int half = Pack<Acc>::kSize / 2; half > 0; half /= 2) {
+#pragma GCC unroll 4
+      for (int i = 0; i < half; i++) values[i] += values[i + half];
+    }
+    return values[0];
+  }
+};
+
+template <class Reduction, class Source>
+inline constexpr bool has_leaf_sum = false;
+template <class Element>
+inline constexpr bool has_leaf_sum<Sum<Element>, Element> =
+    std::is_floating_point_v<Element> || std::is_same_v<Element, Half> || std::is_same_v<Element, BFloat16>;
+
+template <Isa kIsa, class Source>
+void sum_rows(RowLeaves<Source> leaves, int64_t ahead, Accumulator<Source>* lanes, Accumulator<Source>* values) {
+  for (int64_t row = 0; row < leaves.num_rows; row++) {
+    values[row] = LeafSum<kIsa, Source>::sum(leaves[row], leaves.length, leaves.num_lanes, ahead, lanes);
+  }
+}
+
+}  // namespace gpureduce::cpu
