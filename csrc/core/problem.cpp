@@ -11,6 +11,7 @@ void push(AxisList& list, Axis axis) {
 
 // Stable: equal strides keep the order of their dims, as the order of combination asks.
 void sort_and_merge(AxisList& list, bool merge_by_place) {
+  if (list.count < 2) return;  // a sort allocates
   const auto begin = list.axes.begin();
   std::stable_sort(begin, begin + list.count, [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
   int last = 0;
@@ -24,7 +25,7 @@ void sort_and_merge(AxisList& list, bool merge_by_place) {
       list.axes[++last] = inner;
     }
   }
-  if (list.count > 0) list.count = last + 1;
+  list.count = last + 1;
 }
 
 }  // namespace

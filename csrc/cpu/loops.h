@@ -255,7 +255,7 @@ void walk_rows_in_order(RowLeaves<Source> leaves, typename Reduction::Value* lan
 // Packed lanes, folded as far as they hold what comes together, then widened to the reduction's own values.
 template <class Reduction, class Lane, class Source>
 void walk_rows_in_any_order(RowLeaves<Source> leaves, typename Lane::Value* lanes, typename Reduction::Value* wide,
-                            typename Reduction::Value* values) {
+                            PartOf<Reduction>* parts) {
   constexpr SharedFocus<NoFocus> kNoFocus{};
   for (int64_t row = 0; row < leaves.num_rows; row++) {
     int64_t num_wide = 0;
@@ -282,7 +282,7 @@ void walk_rows_in_any_order(RowLeaves<Source> leaves, typename Lane::Value* lane
       done += chunk;
     }
     fold_values<Reduction>(wide, num_wide, 1);
-    values[row] = wide[0];
+    parts[row] = wide[0];
   }
 }
 

@@ -35,9 +35,10 @@ struct LeafSum {
   // What a leaf needs: whole packs of a quarter of its lanes.
   static bool can(int64_t num_lanes) { return num_lanes >= 4 * kElements; }
 
-  // Of `length` elements, at least one; works in `lanes`. Reads `ahead` elements ahead, if any. A lane starts from +0,
-  // which only a sum of nothing but -0 would tell from one that starts with its first element: +0 is added to the end.
-  static Acc sum(const Source* elements, int64_t length, int64_t num_lanes, int64_t ahead, Acc* lanes) {
+  // Of `length` elements, at least one; works in `lanes`. `streams`: they come from memory, not from a cache. A lane
+  // starts from +0, which only a sum of nothing but -0 would tell from one that starts with its first element: +0 is
+  // added to the end.
+  static Acc sum(const Source* elements, int64_t length, int64_t num_lanes, bool streams, Acc* lanes) {
     Pack<Acc>* sums = reinterpret_cast<Pack<Acc>*>(lanes);
     alignas(64) Source last[kMaxLanes];
     const int64_t whole = length >> log2_of(num_lanes), rest = length - whole * num_lanes;
@@ -46,39 +47,46 @@ struct LeafSum {
       std::memcpy(last, elements + whole * num_lanes, rest * sizeof(Source));
       std::memset(static_cast<void*>(last + rest), 0, (num_lanes - rest) * sizeof(Source));
     }
-    const auto round = [&](int64_t r) { return r < whole ? elements + r * num_lanes : last; };
-    const auto at_once = [&]<int kCount>() {
-      Rounds<kCount> rounds;
-      for (int r = 0; r < kCount; r++) rounds[r] = round(r);
-      return fold_rounds<kCount>(sums, rounds, num_lanes, ahead);
+    const auto rounds = [&]<int kCount>(int64_t from) {
+      Rounds<kCount> found;
+      for (int r = 0; r < kCount; r++) found[r] = from + r < whole ? elements + (from + r) * num_lanes : last;
+      return found;
     };
+    const auto fold = [&]<int kCount>() {
+      return fold_rounds<kCount>(sums, rounds.template operator()<kCount>(0), num_lanes);
+    };
+    const auto take = [&]<int kCount, bool kFirst>(int64_t from) {
+      take_rounds<kCount, kFirst>(sums, rounds.template operator()<kCount>(from), num_lanes);
+      return from + kCount;
+    };
+    const int64_t at_once = streams ? 0 : count;
     Acc result;
-    switch (count) {  // a leaf of 16 KiB has two to six rounds
+    switch (at_once) {  // a leaf of 16 KiB has up to six rounds
       case 1:
-        result = at_once.template operator()<1>();
+        result = fold.template operator()<1>();
         break;
       case 2:
-        result = at_once.template operator()<2>();
+        result = fold.template operator()<2>();
         break;
       case 3:
-        result = at_once.template operator()<3>();
+        result = fold.template operator()<3>();
         break;
       case 4:
-        result = at_once.template operator()<4>();
+        result = fold.template operator()<4>();
         break;
       case 5:
-        result = at_once.template operator()<5>();
+        result = fold.template operator()<5>();
         break;
       case 6:
-        result = at_once.template operator()<6>();
+        result = fold.template operator()<6>();
         break;
       default: {
-        std::memset(static_cast<void*>(sums), 0, num_lanes * sizeof(Acc));
-        int64_t r = 0;
-        for (; r + 4 <= count; r += 4) {
-          take_rounds<4>(sums, {round(r), round(r + 1), round(r + 2), round(r + 3)}, num_lanes);
-        }
-        for (; r < count; r++) take_rounds<1>(sums, {round(r)}, num_lanes);
+        int64_t done = count >= 4   ? take.template operator()<4, true>(0)
+                       : count == 3 ? take.template operator()<3, true>(0)
+                       : count == 2 ? take.template operator()<2, true>(0)
+                                    : take.template operator()<1, true>(0);
+        while (done + 4 <= count) done = take.template operator()<4, false>(done);
+        while (done < count) done = take.template operator()<1, false>(done);
         result = fold_sums(sums, num_lanes / kElements);
       }
     }
@@ -103,9 +111,10 @@ struct LeafSum {
     for (int p = 0; p < kPacks; p++) add<kIsa>(sum[p], other[p]);
   }
 
-  // Four lanes a quarter of them apart are folded before they are stored.
+  // Four lanes a quarter of them apart are folded before they are stored. That reads from many places at once, which
+  // is the fastest way in a cache and the slowest in memory.
   template <int kCount>
-  static Acc fold_rounds(Pack<Acc>* sums, const Rounds<kCount>& rounds, int64_t num_lanes, int64_t ahead) {
+  static Acc fold_rounds(Pack<Acc>* sums, const Rounds<kCount>& rounds, int64_t num_lanes) {
     const int64_t quarter = num_lanes / 4, stored = quarter / kElements;
     for (int64_t i = 0; i < stored; i++) {
       const int64_t at = i * kElements;
@@ -119,29 +128,36 @@ struct LeafSum {
       add_packs(even, odd);
 #pragma GCC unroll 2
       for (int p = 0; p < kPacks; p++) sums[p * stored + i] = even[p];
-      if (ahead > 0) {
-#pragma GCC unroll 8
-        for (int r = 0; r < kCount; r++) {
-#pragma GCC unroll 4
-          for (int k = 0; k < 4; k++) __builtin_prefetch(rounds[r] + at + k * quarter + ahead, 0, 2);
-        }
-      }
     }
     return fold_sums(sums, stored);
   }
 
-  // sums += lanes
-  template <int kCount>
+  // sums += lanes, or = lanes. A round of most lanes is a page, where hardware stops to read ahead: what comes next is
+  // asked for across its end.
+  template <int kCount, bool kFirst>
   static void take_rounds(Pack<Acc>* sums, const Rounds<kCount>& rounds, int64_t num_lanes) {
+    constexpr int64_t kLineBytes = 64, kAhead = 512 / sizeof(Source);
+    constexpr int kLine = kLineBytes / (kElements * sizeof(Source));
     const int64_t stored = num_lanes / kElements;
-    for (int64_t i = 0; i < stored; i++) {
-      Pack<Acc> taken[kPacks];
+    for (int64_t i = 0; i < stored; i += kLine) {
+      const int64_t at = i * kElements, next = at + kAhead;
+      const int64_t ahead = next < num_lanes ? next : next + (kCount - 1) * num_lanes;
+#pragma GCC unroll 4
+      for (int r = 0; r < kCount; r++) __builtin_prefetch(rounds[r] + ahead);
+#pragma GCC unroll 4
+      for (int64_t j = i; j < i + kLine; j++) {
+        Pack<Acc> taken[kPacks];
+        if constexpr (kFirst) {
+          Load::load(taken, rounds[0] + j * kElements);
+        } else {
 #pragma GCC unroll 2
-      for (int p = 0; p < kPacks; p++) taken[p] = sums[p * stored + i];
-#pragma GCC unroll 8
-      for (int r = 0; r < kCount; r++) add_round(taken, rounds[r] + i * kElements);
+          for (int p = 0; p < kPacks; p++) taken[p] = sums[p * stored + j];
+        }
+#pragma GCC unroll 4
+        for (int r = kFirst; r < kCount; r++) add_round(taken, rounds[r] + j * kElements);
 #pragma GCC unroll 2
-      for (int p = 0; p < kPacks; p++) sums[p * stored + i] = taken[p];
+        for (int p = 0; p < kPacks; p++) sums[p * stored + j] = taken[p];
+      }
     }
   }
 
@@ -181,9 +197,9 @@ inline constexpr bool has_leaf_sum<Sum<Element>, Element> =
     std::is_floating_point_v<Element> || std::is_same_v<Element, Half> || std::is_same_v<Element, BFloat16>;
 
 template <Isa kIsa, class Source>
-void sum_rows(RowLeaves<Source> leaves, int64_t ahead, Accumulator<Source>* lanes, Accumulator<Source>* values) {
+void sum_rows(RowLeaves<Source> leaves, bool streams, Accumulator<Source>* lanes, Accumulator<Source>* values) {
   for (int64_t row = 0; row < leaves.num_rows; row++) {
-    values[row] = LeafSum<kIsa, Source>::sum(leaves[row], leaves.length, leaves.num_lanes, ahead, lanes);
+    values[row] = LeafSum<kIsa, Source>::sum(leaves[row], leaves.length, leaves.num_lanes, streams, lanes);
   }
 }
 

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <new>
 
 #include "core/order.h"
+#include "cpu/convert.h"
 #include "cpu/loops.h"
 #include "cpu/packed.h"
 #include "cpu/run.h"
@@ -20,20 +22,23 @@
 
 namespace gpureduce::cpu {
 
-// Uninitialised, on a cache line.
+// Uninitialised, on a cache line. A small one is part of the object: small calls allocate nothing.
 template <class T>
 class Buffer {
  public:
-  explicit Buffer(int64_t count)
-      : data_(count > 0 ? static_cast<T*>(::operator new(count * sizeof(T), kAlignment)) : nullptr) {}
+  explicit Buffer(int64_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes > sizeof inside_) outside_ = ::operator new(bytes, kAlignment);
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { ::operator delete(data_, kAlignment); }
-  T* get() const { return data_; }
+  ~Buffer() { ::operator delete(outside_, kAlignment); }
+  T* get() const { return static_cast<T*>(outside_ != nullptr ? outside_ : const_cast<std::byte*>(inside_)); }
 
  private:
   static constexpr std::align_val_t kAlignment{64};
-  T* data_;
+  alignas(64) std::byte inside_[4096];
+  void* outside_ = nullptr;
 };
 
 // How the outputs of a problem are grouped, and what they are read from.
@@ -67,7 +72,8 @@ class Walk {
     // About this many elements make a piece of work that is worth a thread.
     constexpr int64_t kGrainElements = 32768, kFewTiles = 64;
     const int64_t leaves = order_.num_leaves;
-    if (leaves == 1 || num_tiles_ > kFewTiles) {
+    const bool is_small = problem_.num_outputs * problem_.length <= kGrainElements;
+    if (leaves == 1 || num_tiles_ > kFewTiles || call_.num_threads == 1 || is_small) {
       const int64_t grain = ceil_div(kGrainElements, std::max<int64_t>(1, width_ * problem_.length));
       call_.parallel_for(num_tiles_, grain, [&](int64_t begin, int64_t end) {
         const Scratch scratch(*this);
@@ -103,6 +109,8 @@ class Walk {
   // Converted elements come through a buffer of what take() is given, and so does float16 where its value counts.
   static constexpr bool kWidened = std::is_same_v<Element, Half> && Reduction::kOrdered;
   static constexpr bool kConverted = is_converted<Element>, kBuffered = kConverted || kWidened;
+  // Leaves are combined in the order, what is in one of them is not.
+  static constexpr bool kOnlyLeavesOrdered = !Reduction::kOrdered && !std::is_same_v<Value, Part>;
   // What rows are read as.
   using Source = std::conditional_t<kBuffered, Input, Element>;
   using General = PackedLane<Reduction, Source>;
@@ -193,6 +201,10 @@ class Walk {
     order_.leaf_elements =
         std::max({2 * lanes, next_power_of_two(least), next_power_of_two(problem_.length) / kMaxLeaves});
     order_.num_leaves = std::max<int64_t>(1, (problem_.length + order_.leaf_elements / 2) / order_.leaf_elements);
+    if constexpr (kOnlyLeavesOrdered) {
+      order_ = make_order(problem_.length, problem_.element_bytes, has_wide_lanes<Reduction>());
+      order_.lanes = lanes;
+    }
   }
 
   void choose_segment() {
@@ -230,13 +242,13 @@ class Walk {
   struct Scratch {
     explicit Scratch(const Walk& walk)
         : width(walk.layout_ == Layout::kRows ? 1 : walk.width_),
-          values((log2_of(walk.order_.lanes / walk.segment_lanes_) + 2) * walk.segment_values(width)),
-          rows(kRounds * walk.segment_values(width)),
+          values(walk.num_scratch_values(width)),
+          rows(walk.reads_in_place() ? 0 : kRounds * walk.segment_values(width)),
           block(walk.layout_ == Layout::kShortRows ? walk.problem_.length * width : 0),
           widened(walk.widens_block() ? walk.problem_.length * width : 0),
           focuses(Focused<Reduction> ? walk.segment_values(width) : 0),
           totals(Focused<Reduction> ? width : 0),
-          packed(Reduction::kOrdered ? 0 : 4 * walk.segment_values(width)) {}
+          packed(Reduction::kOrdered || walk.searches_rows() ? 0 : 4 * walk.segment_values(width)) {}
     int64_t width;
     Buffer<Value> values;         // the stack of segments
     Buffer<Source> rows;          // rows that are not neighbours in the input
@@ -246,6 +258,17 @@ class Walk {
     Buffer<Value> totals;         // folded lanes, until they are measured against the focus
     Buffer<std::int64_t> packed;  // lanes of an order-free reduction
   };
+
+  bool searches_rows() const { return kSearches && plain_rows_; }
+  int64_t num_scratch_values(int64_t width) const {
+    if (searches_rows()) return 0;
+    if (sums_rows_) return order_.lanes;
+    return (log2_of(order_.lanes / segment_lanes_) + 2) * segment_values(width);
+  }
+  // Whether all that is read lies as a pass needs it: in the input, or in a block that was transposed.
+  bool reads_in_place() const {
+    return layout_ == Layout::kShortRows || (layout_ == Layout::kRows && !kBuffered && is_row()) || sums_rows_;
+  }
 
   Tile locate(int64_t t) const {
     const int64_t first = t % tiles_per_row_ * width_;
@@ -334,10 +357,21 @@ class Walk {
     }
   }
 
+  template <class T>
+  static bool is_exactly(DType dtype) {
+    return dispatch(dtype, []<class Known>() { return std::is_same_v<Known, T>; });
+  }
+
   void copy_elements(Source* __restrict target, int64_t count, int64_t offset, int64_t stride) const {
     if constexpr (kConverted) {
       dispatch(call_.input_dtype, [&]<class From>() {
         const From* source = static_cast<const From*>(call_.input) + offset;
+        if constexpr (converts_in_vectors<Input, From>) {
+          if (stride == 1 && is_exactly<Input>(call_.through)) {
+            run_on<kWide>(call_.isa, [=]<Isa kIsa>() { convert_neighbours(target, source, count); });
+            return;
+          }
+        }
         dispatch(call_.through, [&]<class Through>() {
           if constexpr (std::is_same_v<Accumulator<Through>, Input>) {
             for (int64_t i = 0; i < count; i++) target[i] = convert<Input>(convert<Through>(source[i * stride]));
@@ -477,14 +511,11 @@ class Walk {
   }
 
   void sum_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
-    // What the second-level cache cannot hold is asked for one leaf ahead: a leaf is read from sixteen places at once,
-    // which hardware does not foresee.
-    constexpr int64_t kCachedBytes = 1 << 19;
-    const bool is_cached = problem_.num_outputs * problem_.length * problem_.element_bytes <= kCachedBytes;
+    constexpr int64_t kCachedBytes = 1 << 20;  // about what a processor's own caches hold
+    const bool streams = problem_.num_outputs * problem_.length * problem_.element_bytes >= kCachedBytes;
     const RowLeaves<Element> leaves = leaves_of_rows<Element>(tile, leaf);
-    const int64_t ahead = is_cached ? 0 : leaves.length;
     Value* lanes = scratch.values.get();
-    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { sum_rows<kIsa>(leaves, ahead, lanes, values); });
+    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { sum_rows<kIsa>(leaves, streams, lanes, values); });
   }
 
   void walk_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* parts) const {
@@ -585,7 +616,7 @@ class Walk {
   }
 
   void walk_in_any_order(const Reader& reader, int64_t start, int64_t length, const Scratch& scratch,
-                         Value* values) const {
+                         Part* values) const {
     using Packed = typename General::Value;
     static_assert(sizeof(Packed) <= 4 * sizeof(int64_t));
     const int64_t size = segment_values(reader.width), rounds = length / order_.lanes;
@@ -676,7 +707,7 @@ class Walk {
 
   const Call& call_;
   const Problem& problem_;
-  AxisList reduced_;
+  std::conditional_t<finds_position<Reduction>, AxisList, const AxisList&> reduced_;
   Order order_;
   Axis inner_{1, 0, 1}, step_{1, 0, 0};
   Layout layout_ = Layout::kRows;

@@ -1,6 +1,6 @@
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
-#include <ATen/ops/empty.h>
 
 #include "cpu/run.h"
 #include "ops/backends.h"
@@ -10,7 +10,11 @@ namespace gpureduce {
 namespace {
 
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
-  at::parallel_for(0, count, grain, body);
+  if (count <= grain) {
+    body(0, count);
+  } else {
+    at::parallel_for(0, count, grain, body);
+  }
 }
 
 // The widest set that the processor has and torch itself uses: ATEN_CPU_CAPABILITY limits both.
@@ -30,7 +34,7 @@ struct CpuBackend {
   static Tensors<Op> run(const at::Tensor& self, const Request& request, DType dtype) {
     Tensors<Op> results;
     for (int i = 0; i < Op::kNumOutputs; i++) {
-      results[i] = at::empty(result_sizes(self.sizes(), request), self.options().dtype(request.results[i]));
+      results[i] = at::Tensor(at::detail::empty_cpu(result_sizes(self.sizes(), request), request.results[i]));
     }
     const Problem problem = problem_of<Op>(self, request, dtype);
     const KernelChoice choice = choose_kernel<Op>(dtype, request);
