@@ -34,6 +34,10 @@ namespace avx2 {
 [[gnu::target("avx2,f16c")]] inline void load(Pack<float>& pack, const Half* from) {
   _mm256_store_ps(pack.values.data(), _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
+[[gnu::target("avx2")]] inline void load(Pack<float>& pack, const BFloat16* from) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  _mm256_store_ps(pack.values.data(), _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16)));
+}
 [[gnu::target("avx2")]] inline void load_even_and_odd(Pack<float>& even, Pack<float>& odd, const BFloat16* from) {
   const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   _mm256_store_ps(even.values.data(), _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)));

@@ -1,4 +1,4 @@
-// Sums of rows of neighbouring floats: the lanes of a leaf are folded as they are taken, without a place in memory.
+// Sums of floats: the lanes of a leaf are folded as they are taken, without a place in memory.
 #pragma once
 
 #include "cpu/loops.h"
@@ -195,6 +195,88 @@ inline constexpr bool has_leaf_sum = false;
 template <class Element>
 inline constexpr bool has_leaf_sum<Sum<Element>, Element> =
     std::is_floating_point_v<Element> || std::is_same_v<Element, Half> || std::is_same_v<Element, BFloat16>;
+
+// ---- columns
+
+// Four groups of neighbouring lanes, a quarter of all lanes apart, and what each takes: a row for every round. A lane
+// that has no element there reads zeros.
+template <class Source>
+struct QuarterRows {
+  static constexpr int kMostRounds = sizeof(Source) == 2 ? 12 : 6;  // wider ones are read as fast a few rows at a time
+  int rounds;
+  std::array<std::array<const Source*, kMostRounds>, 4> rows;
+
+  // Rounds that there is a loop for.
+  static constexpr int padded(int64_t rounds) {
+    return static_cast<int>(rounds <= 4 ? rounds : rounds <= 8 ? (rounds + 1) / 2 * 2 : kMostRounds);
+  }
+};
+
+// sums[i] = the fold of the four lanes at i. Whole cache lines are read from one row after the other.
+template <Isa kIsa, int kCount, class Source>
+void fold_quarters(Accumulator<Source>* __restrict sums, const QuarterRows<Source>& quarters, int64_t count) {
+  using Acc = Accumulator<Source>;
+  constexpr int kPacks = 64 / (Pack<Acc>::kSize * sizeof(Source)), kElements = kPacks * Pack<Acc>::kSize;
+  const auto take = [&](Pack<Acc>* taken, int quarter, int64_t at) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPacks; p++) load<kIsa>(taken[p], quarters.rows[quarter][0] + at + p * Pack<Acc>::kSize);
+#pragma GCC unroll 12
+    for (int r = 1; r < kCount; r++) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kPacks; p++) {
+        Pack<Acc> next;
+        load<kIsa>(next, quarters.rows[quarter][r] + at + p * Pack<Acc>::kSize);
+        add<kIsa>(taken[p], next);
+      }
+    }
+  };
+  const auto merge = [](Pack<Acc>* a, const Pack<Acc>* b) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPacks; p++) add<kIsa>(a[p], b[p]);
+  };
+  int64_t i = 0;
+  for (; i + kElements <= count; i += kElements) {
+    Pack<Acc> even[kPacks], odd[kPacks], other[kPacks];
+    take(even, 0, i);
+    take(other, 2, i);
+    merge(even, other);
+    take(odd, 1, i);
+    take(other, 3, i);
+    merge(odd, other);
+    merge(even, odd);
+    std::memcpy(sums + i, even, sizeof even);
+  }
+  for (; i < count; i++) {
+    Acc taken[4];
+    for (int k = 0; k < 4; k++) {
+      taken[k] = convert<Acc>(quarters.rows[k][0][i]);
+      for (int r = 1; r < kCount; r++) taken[k] += convert<Acc>(quarters.rows[k][r][i]);
+    }
+    sums[i] = (taken[0] + taken[2]) + (taken[1] + taken[3]);
+  }
+}
+
+template <Isa kIsa, class Source>
+void fold_quarters(Accumulator<Source>* sums, const QuarterRows<Source>& quarters, int64_t count) {
+  switch (quarters.rounds) {
+    case 1:
+      return fold_quarters<kIsa, 1>(sums, quarters, count);
+    case 2:
+      return fold_quarters<kIsa, 2>(sums, quarters, count);
+    case 3:
+      return fold_quarters<kIsa, 3>(sums, quarters, count);
+    case 4:
+      return fold_quarters<kIsa, 4>(sums, quarters, count);
+    case 6:
+      return fold_quarters<kIsa, 6>(sums, quarters, count);
+    case 8:
+      return fold_quarters<kIsa, 8>(sums, quarters, count);
+    default:
+      return fold_quarters<kIsa, QuarterRows<Source>::kMostRounds>(sums, quarters, count);
+  }
+}
+
+// ---- rows
 
 template <Isa kIsa, class Source>
 void sum_rows(RowLeaves<Source> leaves, bool streams, Accumulator<Source>* lanes, Accumulator<Source>* values) {

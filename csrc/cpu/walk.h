@@ -63,7 +63,11 @@ class Walk {
     choose_layout();
     choose_order();
     choose_segment();
-    if constexpr (kSums) sums_rows_ = layout_ == Layout::kRows && is_row() && RowSum::can(order_.lanes);
+    if constexpr (kSums) {
+      sums_rows_ = layout_ == Layout::kRows && is_row() && RowSum::can(order_.lanes);
+      sums_columns_ = layout_ == Layout::kColumns && inner_.stride == 1 && reduced_.count == 1 && order_.lanes >= 4 &&
+                      longest_leaf_rounds() <= QuarterRows<Element>::kMostRounds;
+    }
     tiles_per_row_ = ceil_div(inner_.size, width_);
     num_tiles_ = problem_.num_outputs / inner_.size * tiles_per_row_;
   }
@@ -246,6 +250,7 @@ class Walk {
           rows(walk.reads_in_place() ? 0 : kRounds * walk.segment_values(width)),
           block(walk.layout_ == Layout::kShortRows ? walk.problem_.length * width : 0),
           widened(walk.widens_block() ? walk.problem_.length * width : 0),
+          spare(walk.sums_columns_ ? 2 * walk.segment_values(width) : 0),
           focuses(Focused<Reduction> ? walk.segment_values(width) : 0),
           totals(Focused<Reduction> ? width : 0),
           packed(Reduction::kOrdered || walk.searches_rows() ? 0 : 4 * walk.segment_values(width)) {}
@@ -254,6 +259,7 @@ class Walk {
     Buffer<Source> rows;          // rows that are not neighbours in the input
     Buffer<Source> block;         // short rows, transposed
     Buffer<Source> widened;       // and before, where they are not read as they lie
+    Buffer<Element> spare;        // a row of zeros, and one that is filled up with them
     Buffer<Focus> focuses;        // of every lane of a segment
     Buffer<Value> totals;         // folded lanes, until they are measured against the focus
     Buffer<std::int64_t> packed;  // lanes of an order-free reduction
@@ -267,7 +273,8 @@ class Walk {
   }
   // Whether all that is read lies as a pass needs it: in the input, or in a block that was transposed.
   bool reads_in_place() const {
-    return layout_ == Layout::kShortRows || (layout_ == Layout::kRows && !kBuffered && is_row()) || sums_rows_;
+    return layout_ == Layout::kShortRows || (layout_ == Layout::kRows && !kBuffered && is_row()) || sums_rows_ ||
+           sums_columns_;
   }
 
   Tile locate(int64_t t) const {
@@ -485,6 +492,8 @@ class Walk {
   void walk_leaf(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
     if (sums_rows_) {
       if constexpr (kSums) sum_leaves_of_rows(tile, leaf, scratch, values);
+    } else if (sums_columns_) {
+      if constexpr (kSums) sum_leaf_of_columns(tile, leaf, scratch, values);
     } else if (plain_rows_) {
       walk_leaves_of_rows(tile, leaf, scratch, values);
     } else if (layout_ == Layout::kRows) {
@@ -516,6 +525,50 @@ class Walk {
     const RowLeaves<Element> leaves = leaves_of_rows<Element>(tile, leaf);
     Value* lanes = scratch.values.get();
     run_on<kWide>(call_.isa, [=]<Isa kIsa>() { sum_rows<kIsa>(leaves, streams, lanes, values); });
+  }
+
+  int64_t longest_leaf_rounds() const {
+    const int64_t last = order_.leaf_length(order_.num_leaves - 1, problem_.length);
+    return ceil_div(order_.num_leaves > 1 ? std::max(last, order_.leaf_elements) : last, order_.lanes);
+  }
+
+  // As walk_in_order, with quarters of the lanes instead of all of them, and +0 at the end as in LeafSum::sum.
+  void sum_leaf_of_columns(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
+    const int64_t start = leaf * order_.leaf_elements, length = order_.leaf_length(leaf, problem_.length);
+    const Element* elements = static_cast<const Element*>(call_.input) + tile.offset + start * step_.stride;
+    const int64_t quarter = order_.lanes / 4, segment = std::min(segment_lanes_, quarter);
+    const int64_t size = segment * tile.width;
+    const int bits = log2_of(quarter / segment);
+    std::fill_n(scratch.spare.get(), size, Element{});
+    int64_t depth = 0;
+    for (int64_t visit = 0; visit < quarter / segment; visit++) {
+      int64_t number = 0;
+      for (int b = 0; b < bits; b++) number |= (visit >> b & 1) << (bits - 1 - b);
+      const int64_t first = number * segment;
+      QuarterRows<Element> quarters;
+      quarters.rounds = quarters.padded(std::max<int64_t>(1, ceil_div(length - first, order_.lanes)));
+      for (int k = 0; k < 4; k++) {
+        for (int r = 0; r < quarters.rounds; r++) {
+          const int64_t position = first + k * quarter + r * order_.lanes;
+          const int64_t count = std::clamp<int64_t>(length - position, 0, segment);
+          const Element* row = count > 0 ? elements + position * step_.stride : scratch.spare.get();
+          if (count > 0 && count < segment) {
+            Element* filled = scratch.spare.get() + size;
+            std::fill_n(std::copy_n(row, count * tile.width, filled), size - count * tile.width, Element{});
+            row = filled;
+          }
+          quarters.rows[k][r] = row;
+        }
+      }
+      Value* sums = scratch.values.get() + depth++ * size;
+      run_on<kWide>(call_.isa, [=, &quarters]<Isa kIsa>() { fold_quarters<kIsa>(sums, quarters, size); });
+      for (int64_t done = visit; done & 1; done >>= 1, depth--) {
+        Value* low = scratch.values.get() + (depth - 2) * size;
+        merge(low, low + size, size);
+      }
+    }
+    fold(scratch.values.get(), segment, tile.width);
+    for (int64_t j = 0; j < tile.width; j++) values[j] = scratch.values.get()[j] + Value(0);
   }
 
   void walk_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* parts) const {
@@ -714,6 +767,7 @@ class Walk {
   bool even_places_ = true;
   bool plain_rows_ = false;  // kRows, the elements of a row being neighbours
   bool sums_rows_ = false;   // the same, and sums of so many lanes that a leaf's have a loop of their own
+  bool sums_columns_ = false;  // kColumns, neighbours, and sums of so few rounds that four lanes are taken at once
   int64_t width_ = 1, segment_lanes_ = 1, tiles_per_row_ = 1, num_tiles_ = 1;
 };
 
