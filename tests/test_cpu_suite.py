@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))  # benchmarks/ is not installed
 
@@ -39,6 +40,13 @@ def test_summary_counts_losses_and_cases_far_from_the_ceiling() -> None:
     assert summary["geometric_mean"] == pytest.approx(2)
     assert (summary["large"], summary["large_near_ceiling"]) == (3, 2)
     assert cpu_suite.worst_of(entries, 1) == [entries[1]]
+
+
+def test_those_who_are_compared_start_at_buffers_of_their_own() -> None:
+    buffers = [torch.tensor(i) for i in range(9)]
+    starts = [int(cpu_suite.turned(buffers, turn)[0]) for turn in range(3)]
+    assert starts == [0, 3, 6]
+    assert [int(x) for x in cpu_suite.turned(buffers, 1)] == [3, 4, 5, 6, 7, 8, 0, 1, 2]
 
 
 def test_files_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,8 +26,8 @@ struct ExactSum {
 template <class Element, class Acc>
 struct PackedLane<ExactSum<Element, Acc>, Element> : PackedLane<Sum<Element>, Element> {};
 
-// Whether a leaf's sum in Acc is its sum in integers, rounded once. What comes before a leaf's last addition is a sum of
-// elements in half of its lanes: an integer that Acc holds if all of them together cannot pass its last odd one.
+// Whether a leaf's sum in Acc is its sum in integers, rounded once. What comes before a leaf's last addition is a sum
+// of elements in half of its lanes: an integer that Acc holds if all of them together cannot pass its last odd one.
 template <class Element, class Acc>
 bool sums_are_exact(const Problem& problem) {
   constexpr int64_t kAllIntegers = int64_t{1} << std::numeric_limits<Acc>::digits;

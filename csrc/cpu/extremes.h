@@ -1,6 +1,7 @@
 // Extremes of elements that are neighbours, and where they stand: one loop over the elements' bits instead of lanes.
 #pragma once
 
+#include <array>
 #include <limits>
 
 #include "reductions/arg_extremum.h"
@@ -24,6 +25,26 @@ struct BitsOf<4> {
   using Signed = int32_t;
   using Unsigned = uint32_t;
 };
+template <>
+struct BitsOf<8> {
+  using Signed = int64_t;
+  using Unsigned = uint64_t;
+};
+
+// Calls take(rows, count) with four rows of `count` neighbours at a time, then with what is left in a row of its own.
+// Hardware reads ahead to the end of a page and in several at once: the rows are pages, and the first lines of the next
+// ones are asked for here.
+template <class Element, class Take>
+constexpr void in_pages(const Element* elements, int64_t count, Take take) {
+  constexpr int64_t kPage = 4096 / sizeof(Element), kLine = 64 / sizeof(Element), kLines = 8;
+  for (; count >= 4 * kPage; elements += 4 * kPage, count -= 4 * kPage) {
+    for (int64_t page = 4; page < 8; page++) {
+      for (int64_t line = 0; line < kLines; line++) __builtin_prefetch(elements + page * kPage + line * kLine);
+    }
+    take(std::array{elements, elements + kPage, elements + 2 * kPage, elements + 3 * kPage}, kPage);
+  }
+  if (count > 0) take(std::array{elements}, count);
+}
 
 // Whether an element is, by its bits, one that equals `value`. Floats: the sign of a zero does not count, and a NaN is
 // like any other.
@@ -40,7 +61,7 @@ constexpr bool matches(Bits bits, Bits wanted, Bits infinity) {
 
 template <class Element>
 struct Extremes {
-  static constexpr bool kFloat = is_small_float<Element> || std::is_same_v<Element, float>;
+  static constexpr bool kFloat = is_small_float<Element> || std::is_floating_point_v<Element>;
   static constexpr bool kBool = std::is_same_v<Element, Bool>;
   using Value = Comparable<Element>;
 
@@ -50,14 +71,25 @@ struct Extremes {
       return float_value<kExtreme>(elements, count);
     } else if constexpr (kBool) {
       uint8_t any = 0, any_false = 0;
-      for (int64_t i = 0; i < count; i++) {
-        any |= elements[i].bits;
-        any_false |= static_cast<uint8_t>(elements[i].bits == 0);
-      }
+      in_pages(elements, count, [&]<std::size_t kRows>(std::array<const Element*, kRows> rows, int64_t length) {
+        for (int64_t i = 0; i < length; i++) {
+          for (const Element* row : rows) {
+            any |= row[i].bits;
+            any_false |= static_cast<uint8_t>(row[i].bits == 0);
+          }
+        }
+      });
       return kExtreme == Extreme::kLargest ? any != 0 : any_false == 0;
     } else {
       Element best = elements[0];
-      for (int64_t i = 0; i < count; i++) best = is_beyond<kExtreme>(elements[i], best) ? elements[i] : best;
+      in_pages(elements, count, [&]<std::size_t kRows>(std::array<const Element*, kRows> rows, int64_t length) {
+        for (int64_t i = 0; i < length; i++) {
+          Element winner = rows[0][i];
+          for (std::size_t r = 1; r < kRows; r++)
+            winner = is_beyond<kExtreme>(rows[r][i], winner) ? rows[r][i] : winner;
+          best = is_beyond<kExtreme>(winner, best) ? winner : best;
+        }
+      });
       return best;
     }
   }
@@ -79,8 +111,8 @@ struct Extremes {
 
  private:
   static constexpr auto bits_of(Element x) {
-    if constexpr (std::is_same_v<Element, float>) {
-      return std::bit_cast<uint32_t>(x);
+    if constexpr (std::is_floating_point_v<Element>) {
+      return std::bit_cast<typename BitsOf<sizeof(Element)>::Unsigned>(x);
     } else if constexpr (kFloat || kBool) {
       return x.bits;
     } else {
@@ -103,13 +135,22 @@ struct Extremes {
     using Unsigned = typename BitsOf<sizeof(Element)>::Unsigned;
     Signed largest = std::numeric_limits<Signed>::min();
     Unsigned highest = 0, lowest = std::numeric_limits<Unsigned>::max();
-    for (int64_t i = 0; i < count; i++) {
-      const Unsigned bits = bits_of(elements[i]);
-      const auto as_signed = static_cast<Signed>(bits);
-      largest = as_signed > largest ? as_signed : largest;
-      highest = bits > highest ? bits : highest;
-      lowest = bits < lowest ? bits : lowest;
-    }
+    in_pages(elements, count, [&]<std::size_t kRows>(std::array<const Element*, kRows> rows, int64_t length) {
+      for (int64_t i = 0; i < length; i++) {
+        Unsigned low = bits_of(rows[0][i]), high = low;
+        auto most = static_cast<Signed>(low);
+        for (std::size_t r = 1; r < kRows; r++) {
+          const Unsigned bits = bits_of(rows[r][i]);
+          const auto as_signed = static_cast<Signed>(bits);
+          most = as_signed > most ? as_signed : most;
+          high = bits > high ? bits : high;
+          low = bits < low ? bits : low;
+        }
+        largest = most > largest ? most : largest;
+        highest = high > highest ? high : highest;
+        lowest = low < lowest ? low : lowest;
+      }
+    });
     constexpr Unsigned kInfinity = infinity_bits(), kSign = static_cast<Unsigned>(~(Unsigned(~Unsigned(0)) >> 1));
     if (largest > static_cast<Signed>(kInfinity) || highest > (kInfinity | kSign)) {
       return std::numeric_limits<Value>::quiet_NaN();
@@ -137,14 +178,14 @@ struct Extremes {
   }
 };
 
-// What is found of a reduction by Extremes; float64 has no fast comparison of its bits.
+// What is found of a reduction by Extremes.
 template <class Reduction, class Source>
 struct ExtremeSearch {
   static constexpr bool kHas = false;
 };
 template <class Element, Extreme kExtreme>
 struct ExtremeSearchOf {
-  static constexpr bool kHas = !std::is_same_v<Element, double> && !is_complex<Element>;
+  static constexpr bool kHas = !is_complex<Element>;
   static constexpr Comparable<Element> value(const Element* elements, int64_t count) {
     return Extremes<Element>::template value<kExtreme>(elements, count);
   }

@@ -209,8 +209,17 @@ struct RowLeaves {
   int64_t row_step, num_rows;
   int64_t length, num_lanes;
   int64_t index, index_step;  // of the elements of every row
+  bool streams;               // they come from memory, not from a cache
 
   const Source* operator[](int64_t row) const { return first + row * row_step; }
+  int64_t bytes() const { return length * static_cast<int64_t>(sizeof(Source)); }
+  // Rows of less than a page are over before hardware has learnt to read ahead: the next but one is asked for.
+  void read_ahead(int64_t row) const {
+    constexpr int64_t kPageBytes = 4096, kLine = 64 / sizeof(Source);
+    if (!streams || bytes() > kPageBytes) return;
+    const Source* next = (*this)[row + 2];
+    for (int64_t i = 0; i < length; i += kLine) __builtin_prefetch(next + i);
+  }
 };
 
 // All lanes of `length` elements, that of the last round cut short.
@@ -292,6 +301,7 @@ template <class Reduction, class Source>
 void find_in_rows(RowLeaves<Source> leaves, typename Reduction::Value* values) {
   using Search = ExtremeSearch<Reduction, Source>;
   for (int64_t row = 0; row < leaves.num_rows; row++) {
+    leaves.read_ahead(row);
     if constexpr (finds_position<Reduction>) {
       constexpr int64_t kPiece = 4096 / sizeof(Source);
       const auto count_from = [&](int64_t start) { return std::min(kPiece, leaves.length - start); };

@@ -279,8 +279,11 @@ void fold_quarters(Accumulator<Source>* sums, const QuarterRows<Source>& quarter
 // ---- rows
 
 template <Isa kIsa, class Source>
-void sum_rows(RowLeaves<Source> leaves, bool streams, Accumulator<Source>* lanes, Accumulator<Source>* values) {
+void sum_rows(RowLeaves<Source> leaves, Accumulator<Source>* lanes, Accumulator<Source>* values) {
+  constexpr int64_t kShortBytes = 4096;
+  const bool streams = leaves.streams && leaves.bytes() > kShortBytes;
   for (int64_t row = 0; row < leaves.num_rows; row++) {
+    leaves.read_ahead(row);
     values[row] = LeafSum<kIsa, Source>::sum(leaves[row], leaves.length, leaves.num_lanes, streams, lanes);
   }
 }

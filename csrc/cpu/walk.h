@@ -14,11 +14,11 @@
 #include "core/order.h"
 #include "cpu/convert.h"
 #include "cpu/loops.h"
+#include "cpu/pack.h"
 #include "cpu/packed.h"
 #include "cpu/run.h"
 #include "cpu/sums.h"
 #include "cpu/transpose.h"
-#include "cpu/pack.h"
 
 namespace gpureduce::cpu {
 
@@ -509,6 +509,7 @@ class Walk {
   // This leaf of every row of a tile.
   template <class Stored>
   RowLeaves<Stored> leaves_of_rows(const Tile& tile, int64_t leaf) const {
+    constexpr int64_t kCachedBytes = 1 << 20;  // about what a processor's own caches hold
     const int64_t start = leaf * order_.leaf_elements;
     return {static_cast<const Stored*>(call_.input) + tile.offset + start,
             inner_.stride,
@@ -516,15 +517,14 @@ class Walk {
             order_.leaf_length(leaf, problem_.length),
             order_.lanes,
             start * step_.place,
-            step_.place};
+            step_.place,
+            problem_.num_outputs * problem_.length * problem_.element_bytes >= kCachedBytes};
   }
 
   void sum_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
-    constexpr int64_t kCachedBytes = 1 << 20;  // about what a processor's own caches hold
-    const bool streams = problem_.num_outputs * problem_.length * problem_.element_bytes >= kCachedBytes;
     const RowLeaves<Element> leaves = leaves_of_rows<Element>(tile, leaf);
     Value* lanes = scratch.values.get();
-    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { sum_rows<kIsa>(leaves, streams, lanes, values); });
+    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { sum_rows<kIsa>(leaves, lanes, values); });
   }
 
   int64_t longest_leaf_rounds() const {
@@ -578,10 +578,12 @@ class Walk {
       run_on<kWide>(call_.isa, [=]<Isa kIsa>() { find_in_rows<Reduction>(leaves, parts); });
     } else if constexpr (Reduction::kOrdered) {
       const FinishArguments& arguments = call_.finish;
-      run_on<kWide>(call_.isa, [=]<Isa kIsa>() { walk_rows_in_order<Reduction, OrderedLane>(leaves, values, parts, arguments); });
+      run_on<kWide>(call_.isa,
+                    [=]<Isa kIsa>() { walk_rows_in_order<Reduction, OrderedLane>(leaves, values, parts, arguments); });
     } else if constexpr (!finds_position<Reduction>) {
       auto* lanes = reinterpret_cast<typename General::Value*>(scratch.packed.get());
-      run_on<kWide>(call_.isa, [=]<Isa kIsa>() { walk_rows_in_any_order<Reduction, General>(leaves, lanes, values, parts); });
+      run_on<kWide>(call_.isa,
+                    [=]<Isa kIsa>() { walk_rows_in_any_order<Reduction, General>(leaves, lanes, values, parts); });
     }
   }
 
@@ -664,7 +666,8 @@ class Walk {
       const Source* second = read(reader, position + apart, high, scratch.rows.get() + high * reader.width);
       const Indices indices = indices_of(position, high, reader.width);
       const int64_t step = apart * step_.place;
-      run_on<kWide>(call_.isa, [=]<Isa kIsa>() { take_pairs<OrderedLane>(lanes, first, second, focuses, indices, step); });
+      run_on<kWide>(call_.isa,
+                    [=]<Isa kIsa>() { take_pairs<OrderedLane>(lanes, first, second, focuses, indices, step); });
     }
   }
 
@@ -736,8 +739,9 @@ class Walk {
       read_rounds(reader, position + first_round * order_.lanes, num_rounds, count, scratch,
                   [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
                     const int64_t size = count * reader.width, round = first_round + done;
-                    run_on<kWide>(call_.isa,
-                                  [=]<Isa kIsa>() { take_key_rounds<Lane>(keys, met, rows, row_step, piece, size, round); });
+                    run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
+                      take_key_rounds<Lane>(keys, met, rows, row_step, piece, size, round);
+                    });
                   });
     };
     find(0, rounds, segment_lanes_);
@@ -765,8 +769,8 @@ class Walk {
   Axis inner_{1, 0, 1}, step_{1, 0, 0};
   Layout layout_ = Layout::kRows;
   bool even_places_ = true;
-  bool plain_rows_ = false;  // kRows, the elements of a row being neighbours
-  bool sums_rows_ = false;   // the same, and sums of so many lanes that a leaf's have a loop of their own
+  bool plain_rows_ = false;    // kRows, the elements of a row being neighbours
+  bool sums_rows_ = false;     // the same, and sums of so many lanes that a leaf's have a loop of their own
   bool sums_columns_ = false;  // kColumns, neighbours, and sums of so few rounds that four lanes are taken at once
   int64_t width_ = 1, segment_lanes_ = 1, tiles_per_row_ = 1, num_tiles_ = 1;
 };
