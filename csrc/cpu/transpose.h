@@ -63,10 +63,36 @@ void transpose_square(Element* columns, int64_t column_step, const Element* rows
   }
 }
 
+// columns[c][r] = rows[r * kColumns + c], for rows much shorter than a vector.
+template <int kColumns, class Element>
+void transpose_narrow(Element* __restrict columns, const Element* __restrict rows, int64_t num_rows) {
+  using W = Word<sizeof(Element)>;
+  for (int64_t r = 0; r < num_rows; r++) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; c++) {
+      W word;
+      std::memcpy(&word, rows + r * kColumns + c, sizeof word);
+      std::memcpy(columns + c * num_rows + r, &word, sizeof word);
+    }
+  }
+}
+
+// The same without gaps between rows of two or three elements; false where there is no loop for it.
+template <class Element>
+bool transpose_narrow(Element* columns, const Element* rows, int64_t num_rows, int64_t num_columns) {
+  if constexpr (sizeof(Element) <= sizeof(uint64_t)) {
+    if (num_columns == 2) transpose_narrow<2>(columns, rows, num_rows);
+    if (num_columns == 3) transpose_narrow<3>(columns, rows, num_rows);
+    return num_columns == 2 || num_columns == 3;
+  }
+  return false;
+}
+
 // columns[c][r] = rows[r * row_step + c]
 template <class Element>
 void transpose(Element* __restrict columns, const Element* __restrict rows, int64_t row_step, int64_t num_rows,
                int64_t num_columns) {
+  if (row_step == num_columns && transpose_narrow(columns, rows, num_rows, num_columns)) return;
   int64_t r = 0;
   if constexpr (sizeof(Element) <= sizeof(uint64_t)) {
     constexpr int64_t kSize = Vector<Word<sizeof(Element)>>::kSize;

@@ -318,14 +318,19 @@ class Walk {
     }
     Source* block = scratch.block.get();
     if (!kBuffered && is_row()) {
-      transpose(block, input() + tile.offset, inner_.stride, tile.width, problem_.length);
+      transpose_rows(block, input() + tile.offset, inner_.stride, tile.width);
     } else if (widens_block()) {
       copy_elements(scratch.widened.get(), tile.width * problem_.length, tile.offset, 1);
-      transpose(block, scratch.widened.get(), problem_.length, tile.width, problem_.length);
+      transpose_rows(block, scratch.widened.get(), problem_.length, tile.width);
     } else {
       copy_positions(block, 0, problem_.length, {input(), tile.offset, tile.width, step_.stride, inner_.stride, false});
     }
     return {block, 0, tile.width, tile.width, 1, true};
+  }
+
+  void transpose_rows(Source* block, const Source* rows, int64_t row_step, int64_t num_rows) const {
+    const int64_t length = problem_.length;
+    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { transpose(block, rows, row_step, num_rows, length); });
   }
 
   // `count` positions of the reader's outputs, as neighbours: in the input, or copied to `buffer`.
