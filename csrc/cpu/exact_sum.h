@@ -23,6 +23,16 @@ struct ExactSum {
   static constexpr Acc finish(Part sum, const FinishArguments& arguments) { return Sum<Acc>::finish(sum, arguments); }
 };
 
+}  // namespace cpu
+
+template <class Element, class Acc>
+struct LeafTypes<cpu::ExactSum<Element, Acc>> {
+  using Focus = NoFocus;
+  using Part = Acc;
+};
+
+namespace cpu {
+
 template <class Element, class Acc>
 struct PackedLane<ExactSum<Element, Acc>, Element> : PackedLane<Sum<Element>, Element> {};
 
@@ -52,11 +62,4 @@ inline bool run_exact_sum(const Call& call) {
 }
 
 }  // namespace cpu
-
-template <class Element, class Acc>
-struct LeafTypes<cpu::ExactSum<Element, Acc>> {
-  using Focus = NoFocus;
-  using Part = Acc;
-};
-
 }  // namespace gpureduce

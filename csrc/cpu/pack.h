@@ -59,7 +59,15 @@ inline constexpr bool has_avx2 = kIsa != Isa::kBaseline;
 
 #else
 
-namespace avx2 {}
+// Named where they are not called.
+namespace avx2 {
+template <class... Arguments>
+void load(Arguments&&...);
+template <class... Arguments>
+void load_even_and_odd(Arguments&&...);
+template <class... Arguments>
+void add(Arguments&&...);
+}  // namespace avx2
 template <Isa kIsa>
 inline constexpr bool has_avx2 = false;
 

@@ -270,7 +270,8 @@ void fold_quarters(Accumulator<Source>* sums, const QuarterRows<Source>& quarter
     case 6:
       return fold_quarters<kIsa, 6>(sums, quarters, count);
     case 8:
-      return fold_quarters<kIsa, 8>(sums, quarters, count);
+      if constexpr (QuarterRows<Source>::kMostRounds > 8) return fold_quarters<kIsa, 8>(sums, quarters, count);
+      [[fallthrough]];
     default:
       return fold_quarters<kIsa, QuarterRows<Source>::kMostRounds>(sums, quarters, count);
   }

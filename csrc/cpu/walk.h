@@ -33,11 +33,11 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() { ::operator delete(outside_, kAlignment); }
-  T* get() const { return static_cast<T*>(outside_ != nullptr ? outside_ : const_cast<std::byte*>(inside_)); }
+  T* get() const { return static_cast<T*>(outside_ != nullptr ? outside_ : inside_); }
 
  private:
   static constexpr std::align_val_t kAlignment{64};
-  alignas(64) std::byte inside_[4096];
+  alignas(64) mutable std::byte inside_[4096];
   void* outside_ = nullptr;
 };
 
@@ -124,9 +124,7 @@ class Walk {
   // calls are of.
   static constexpr bool kWide = !kConverted && std::is_arithmetic_v<Value> && is_common<Reduction>();
 
-  // Rows of neighbours have a loop of their own, but for positions among float64.
   static constexpr bool kSearches = ExtremeSearch<Reduction, Source>::kHas;
-  static constexpr bool kReadsPlainRows = kSearches || !finds_position<Reduction>;
   static constexpr bool kSums = has_leaf_sum<Reduction, Element>;
   using RowSum = LeafSum<Isa::kBaseline, std::conditional_t<kSums, Element, float>>;
   // Up to here it pays to walk rows as columns, transposed. Where neighbours have a loop, what that saves is the fold
@@ -134,9 +132,7 @@ class Walk {
   static constexpr int64_t kShortBytes = 512;
   static constexpr int64_t kShortElements = Reduction::kOrdered || kSearches ? 64 : 128;
   static constexpr int64_t kShortPlainBytes =
-      kSearches && !finds_position<Reduction>
-          ? 32
-          : std::min<int64_t>(kShortBytes, kReadsPlainRows ? kShortElements * sizeof(Source) : kShortBytes);
+      kSearches && !finds_position<Reduction> ? 32 : std::min<int64_t>(kShortBytes, kShortElements * sizeof(Source));
 
   // An ordered reduction's lanes are its values; another's may be packed.
   struct OrderedLane {
@@ -184,7 +180,7 @@ class Walk {
       width_ = kTileRows;
     }
     width_ = std::min(width_, inner_.size);
-    plain_rows_ = plain && layout_ == Layout::kRows && kReadsPlainRows;
+    plain_rows_ = plain && layout_ == Layout::kRows;
   }
 
   void choose_order() {
@@ -585,7 +581,7 @@ class Walk {
       const FinishArguments& arguments = call_.finish;
       run_on<kWide>(call_.isa,
                     [=]<Isa kIsa>() { walk_rows_in_order<Reduction, OrderedLane>(leaves, values, parts, arguments); });
-    } else if constexpr (!finds_position<Reduction>) {
+    } else {
       auto* lanes = reinterpret_cast<typename General::Value*>(scratch.packed.get());
       run_on<kWide>(call_.isa,
                     [=]<Isa kIsa>() { walk_rows_in_any_order<Reduction, General>(leaves, lanes, values, parts); });
