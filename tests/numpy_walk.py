@@ -226,7 +226,7 @@ def leaf_moments(parts: list[np.ndarray], num_lanes: int, scaled: bool, root: bo
     finite = np.logical_and.reduce([np.isfinite(shift) for shift in shifts])
     shifts = [np.where(finite, shift, real(0)) for shift in shifts]
     centred = np.zeros(rows, int)
-    most = 0.875 if n < 2048 else 0.9375
+    most = 0.75 if n < 2048 else 0.875 if n < 65536 else 0.9375
     while True:
         scale = np.exp2(power.astype(np.float64)).astype(real)[:, None]
         away = [p * scale - shift[:, None] for p, shift in zip(parts, shifts, strict=True)]

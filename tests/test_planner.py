@@ -208,8 +208,14 @@ def check_rows_block(e: Explanation, plan: Numbers, item_bytes: int) -> None:
 
 
 def check_thin(e: Explanation, plan: Numbers, item_bytes: int) -> None:
-    assert plan["num_tiles"] * plan["vector"] == e.num_outputs and e.length <= 4
-    assert plan["num_items"] * e.block * 4 >= plan["num_tiles"]
+    assert plan["num_tiles"] * plan["vector"] >= e.num_outputs
+    assert plan["num_items"] * e.block >= plan["num_tiles"], "a thread for each vector"
+    if e.order != "any":
+        assert e.leaves == 1 and e.length <= e.lanes, "a tree"
+        assert plan["lanes_per_thread"] >= e.lanes, "which one thread walks"
+    if not plan["aligned"]:
+        # A row and the vector behind it are in the tensor, but for the last row.
+        assert e.length == 1 or plan["row_stride"] >= 2 * plan["vector"]
 
 
 def check_columns(e: Explanation, plan: Numbers, item_bytes: int) -> None:
@@ -350,6 +356,27 @@ def test_vectors_only_where_every_address_is_aligned() -> None:
         assert shifted.load_bytes == 16 and not shifted.plan["aligned"]
 
 
+@pytest.mark.parametrize("rows", [1, 500, 1100, 9000, 2**20])
+@pytest.mark.parametrize("row_bytes", [24576, 32768, 32784, 36000, 40944, 50000, 2**20])
+@pytest.mark.parametrize(
+    "kind",
+    [Kind("sum", torch.int8), Kind("amax", torch.float16), ARGMAX],
+    ids=lambda kind: f"{kind.op}-{kind.dtype}",
+)
+def test_rows_whose_order_is_free_meet_in_few_places(rows: int, row_bytes: int, kind: Kind) -> None:
+    """However many rows there are, and whether a row has one leaf of the order or more."""
+    n = row_bytes // kind.dtype.itemsize
+    for pitch in (n, n + 1):
+        for question in (
+            Question((rows, n), (pitch, 1), (1,), kind=kind),
+            Question((2, rows, n), (rows * pitch, pitch, 1), (0, 2), kind=kind),
+        ):
+            if question.takes(kind):
+                e = question.ask()
+                check_covers_everything(question, e)
+                check_keeps_limits(question.card, e)
+
+
 def test_families() -> None:
     def family(sizes: tuple[int, ...], reduced: tuple[int, ...], **other: Any) -> str:
         strides = other.pop("strides", contiguous(*sizes))
@@ -363,7 +390,9 @@ def test_families() -> None:
     assert family((100000,), (0,)) == "rows_block"
     assert family((8, 16, 64, 64), (0, 2, 3)) == family((8, 16, 49, 11), (0, 2, 3)) == "segments"
     assert family((3, 1000), (0,)) == family((1000, 1), (1,)) == "thin"
+    assert family((16, 2**20), (0,)) == family((16, 2**20 + 1), (0,)) == "thin"
     assert family((16, 1000), (0,)) == family((1000, 99), (0,)) == "columns"
+    assert family((1000, 2**20), (0,)) == family((100, 2**20 + 1), (0,)) == "columns"
     assert family((1000, 3), (0,)) == family((4, 1000, 60), (1,)) == "columns"
     assert family((1000, 50), (1,), strides=(100, 2)) == "tiles"
     assert family((100000,), (0,), kind=CONVERTED) == "tiles"

@@ -69,10 +69,12 @@ bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const D
   if (traits.all_kernels && traits.focus_bytes == 0 && plan.row_stride == problem.length && problem.length > 1 &&
       problem.length < vector && problem.length <= kTinyLength && rows % tiny.rows == 0 && starts_aligned) {
     plan.family = Family::kTinyRows;
-    plan.threads = policy::kThreads;
-    plan.num_items = ceil_div(rows, int64_t{tiny.rows} * tiny.groups * policy::kThreads);
+    plan.threads = kTinyThreads;
+    plan.num_items = ceil_div(rows, int64_t{tiny.rows} * tiny.groups * kTinyThreads);
     return true;
   }
+  // Whole vectors can be taken at once where the order is free: the rows' own are the better ones.
+  if (!traits.ordered && bytes >= policy::kMinFreeRowBytes) return false;
   const bool dense = plan.row_stride >= problem.length && plan.row_stride * 4 <= problem.length * 5;
   if (rows < policy::kMinStagedRows || !dense) return false;
   plan.family = Family::kStagedRows;
@@ -86,8 +88,26 @@ bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const D
   const int64_t most = std::max<int64_t>(1, policy::kStagedBytes / (row_bytes * rows_at_once)) * rows_at_once;
   plan.rows_per_tile = static_cast<int>(std::clamp<int64_t>(ceil_div(rows, limits.num_sms), 1, most));
   plan.num_items = ceil_div(rows, plan.rows_per_tile);
-  plan.shared_bytes = static_cast<size_t>(plan.rows_per_tile * row_bytes + 2 * kVectorBytes);
+  // The last row is read as far as it has lanes.
+  plan.shared_bytes =
+      static_cast<size_t>(plan.rows_per_tile * row_bytes + 2 * kVectorBytes + plan.order.lanes * problem.element_bytes);
   return true;
+}
+
+// Where the order is free, long rows are cut into as few leaves as leave every multiprocessor enough to do: each is
+// folded once.
+void cut_free_rows(const Problem& problem, const DeviceLimits& limits, Plan& plan) {
+  constexpr int64_t kMostLeaves = 512;                    // core/order.h
+  constexpr int64_t kMaxLeafElements = int64_t{1} << 28;  // the kernel counts vectors in 32 bits
+  const int64_t blocks = int64_t{policy::kFreeBlocksPerSm} * limits.num_sms;
+  const int64_t most = std::min(kMostLeaves, plan.order.num_leaves);
+  const int64_t least = std::min(most, ceil_div(problem.length, kMaxLeafElements));
+  const int64_t leaves = std::clamp(blocks / problem.num_outputs, least, most);
+  const int64_t step = policy::kFreeLeafStep / problem.element_bytes;
+  // The last leaf has between a half and one and a half, as in core/order.h.
+  plan.order.leaf_elements = ceil_div(ceil_div(problem.length, leaves), step) * step;
+  const int64_t half = plan.order.leaf_elements / 2;
+  plan.order.num_leaves = std::max<int64_t>(1, (problem.length + half) / plan.order.leaf_elements);
 }
 
 void plan_leaves(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
@@ -97,7 +117,10 @@ void plan_leaves(const Problem& problem, const KernelTraits& traits, const Devic
   const int64_t leaf_vectors = std::min(plan.order.leaf_elements, problem.length) / vector;
   if (!traits.ordered && leaf_vectors >= policy::kThreads * policy::kVectorsPerFreeThread)
     plan.threads = policy::kThreads;
-  if (plan.family != Family::kRowsLeaf && rows < policy::kWholeRowsPerSm * limits.num_sms) {
+  if (plan.family != Family::kRowsLeaf && !traits.ordered) {
+    // Cut for the sake of so many blocks, or because a leaf would be too long.
+    plan.splits = rows < int64_t{policy::kFreeBlocksPerSm} * limits.num_sms ? static_cast<int>(leaves) : 1;
+  } else if (plan.family != Family::kRowsLeaf && rows < policy::kWholeRowsPerSm * limits.num_sms) {
     const int64_t share = rows * leaves / (policy::kLeafBlocksPerSm * limits.num_sms);
     plan.splits = static_cast<int>(ceil_div(leaves, std::clamp<int64_t>(share, 1, leaves)));
   }
@@ -125,14 +148,18 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
   plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / vector));
   if (plan.threads_per_row <= kWarp && plan.order.num_leaves == 1) {
     plan.family = Family::kRowsWarp;
+    const int64_t vectors = ceil_div(problem.length, vector) + (plan.aligned ? 0 : 1);
+    plan.vectors_per_thread = static_cast<int>(ceil_div(vectors, plan.threads_per_row));
     const int64_t warps = ceil_div(rows, kWarp / plan.threads_per_row * rows_at_once(traits.wide_lane));
     plan.threads = warps_per_block(warps, limits) * kWarp;
     plan.num_items = ceil_div(warps, plan.threads / kWarp);
     return;
   }
+  const bool cuts = !traits.ordered && problem.length * problem.element_bytes > policy::kMaxLeafRowBytes;
+  if (cuts) cut_free_rows(problem, limits, plan);
   // Leaves that a block takes at once: those of two rows, or both of one.
   const int64_t at_once = rows_at_once(traits.wide_lane), leaves = plan.order.num_leaves;
-  plan.family = leaves <= at_once ? Family::kRowsLeaf : Family::kRowsBlock;
+  plan.family = leaves <= at_once && !cuts ? Family::kRowsLeaf : Family::kRowsBlock;
   plan_leaves(problem, traits, limits, plan);
   if (plan.family == Family::kRowsLeaf) plan.num_items = ceil_div(rows * leaves, at_once);
 }
@@ -149,6 +176,7 @@ bool plan_segments(const Problem& problem, const KernelTraits& traits, const Dev
   for (int i = 0; i < problem.kept.count; i++) plan.aligned = plan.aligned && aligned(problem.kept[i].stride);
   for (int i = 0; i + 1 < problem.reduced.count; i++) plan.aligned = plan.aligned && aligned(problem.reduced[i].stride);
   if (!plan.aligned && !traits.all_kernels) return false;
+  if (!traits.ordered) cut_free_rows(problem, limits, plan);
   plan_leaves(problem, traits, limits, plan);
   return true;
 }
@@ -194,7 +222,7 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan&
                            : sharers > 1 ? std::max<int64_t>(plan.threads, outputs)
                                          : 0;
   int64_t used = 0;
-  const int64_t values = int64_t{plan.lanes} * plan.tile_outputs * traits.value_bytes;
+  const int64_t values = int64_t{spread_size(plan.lanes * plan.tile_outputs, plan.vector)} * traits.value_bytes;
   // The last block folds what the others left where its own values were.
   place_after(used, plan.cluster ? values : std::max(values, gathered * traits.part_bytes));
   plan.columns_shared.stack =
@@ -205,9 +233,22 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan&
   plan.columns_shared.focus = place_after(used, outputs * traits.focus_bytes);
   plan.columns_shared.gathered = plan.cluster ? place_after(used, gathered * traits.part_bytes) : 0;
   plan.shared_bytes = static_cast<size_t>(used);
-  plan.num_counters = sharers > 1 && !plan.cluster ? plan.num_tiles : 0;
-  plan.partial_bytes =
-      plan.num_counters > 0 ? static_cast<size_t>(plan.num_tiles * entries * outputs * traits.part_bytes) : 0;
+  plan.fold_groups = 1;
+  plan.num_counters = 0;
+  plan.partial_bytes = 0;
+  if (sharers == 1 || plan.cluster) return;
+  // What one thread of the last block would fold. Loads that wait for one another are what takes time: of two levels
+  // of blocks each has the root of as many.
+  const int64_t serial = entries / std::clamp<int64_t>(floor_power_of_two(plan.threads / outputs), 1, entries);
+  if (serial > policy::kMostSerialEntries) {
+    const int64_t root = int64_t{1} << (log2_of(serial) / 2);
+    const int64_t most = std::max<int64_t>(1, policy::kMostCounters / plan.num_tiles - 1);
+    plan.fold_groups = static_cast<int>(std::min({root, floor_power_of_two(most), int64_t{plan.splits}}));
+  }
+  const int64_t groups = plan.fold_groups > 1 ? plan.fold_groups : 0;
+  plan.entries_of_tile = static_cast<int>(entries + groups);
+  plan.num_counters = plan.num_tiles * (1 + groups);
+  plan.partial_bytes = static_cast<size_t>(plan.num_tiles * plan.entries_of_tile * outputs * traits.part_bytes);
 }
 
 // Sets a tile of `units` vectors, and all that follows from it; `blocks` in all are wanted.
@@ -220,7 +261,7 @@ void set_columns_tile(const Problem& problem, const KernelTraits& traits, const 
   plan.tile_outputs = plan.rows_of_unit > 1 ? static_cast<int>(width) : (plan.units - shift) * plan.vector;
   plan.tiles_per_row = ceil_div(width, plan.tile_outputs);
   plan.num_tiles = matrices * plan.tiles_per_row;
-  const int64_t most_lanes = floor_power_of_two(max_columns_threads(plan.rounds_at_once) / units);
+  const int64_t most_lanes = floor_power_of_two(columns_threads(plan.nine_warps) / units);
   const int64_t rows = ceil_div(problem.length, plan.rows_of_unit);
   if (traits.ordered) {
     const int64_t lanes = plan.order.lanes;
@@ -252,9 +293,6 @@ void set_columns_tile(const Problem& problem, const KernelTraits& traits, const 
     plan.lanes_per_thread = plan.lane_splits = 1;
   }
   plan.threads = static_cast<int>(ceil_div(plan.units * plan.lanes, kWarp)) * kWarp;
-  plan.owns_outputs = plan.lanes == 1 && plan.splits * plan.lane_splits == 1 && plan.order.num_leaves == 1 &&
-                      plan.rows_of_unit == 1 && plan.aligned && width % plan.vector == 0 &&
-                      problem.kept.innermost().place == 1 && traits.focus_bytes == 0;
   place_columns(traits, limits, plan);
 }
 
@@ -266,6 +304,36 @@ bool shifts_agree(const Problem& problem, const Plan& plan) {
   return (plan.lanes_per_thread == 1 || thread_step * stride % vector == 0) &&
          (problem.length <= plan.order.lanes || plan.order.lanes * stride % vector == 0) &&
          (plan.order.num_leaves == 1 || plan.order.leaf_elements * stride % vector == 0);
+}
+
+// False: another kernel serves it better, or has to.
+bool plan_thin(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
+  const Axis& inner = problem.kept.innermost();
+  if (inner.place != 1) return false;
+  const bool one_tree = plan.order.num_leaves == 1 && problem.length <= plan.order.lanes;
+  const bool few_rows = traits.most_lane_rows == 0 || problem.length <= traits.most_lane_rows;
+  if (traits.ordered ? !one_tree : !few_rows || problem.length > policy::kMaxThinLength) return false;
+  const bool shifted = !plan.aligned || inner.size % plan.vector != 0;
+  if (shifted && problem.length > policy::kMaxShiftedThinLength) return false;
+  if (shifted && (!traits.all_kernels || plan.vector * problem.element_bytes != kVectorBytes)) return false;
+  if (shifted && problem.length > 1 && plan.row_stride < 2 * plan.vector) return false;  // a row and what lies behind
+  plan.tiles_per_row = ceil_div(inner.size, plan.vector);
+  plan.num_tiles = problem.num_outputs / inner.size * plan.tiles_per_row;
+  const bool is_short = !shifted && problem.length <= policy::kThinAlways;
+  if (!is_short && plan.num_tiles < int64_t{policy::kMinThinThreadsPerSm} * limits.num_sms) return false;
+  // Blocks that take twice the registers are halved, so that they still come in many waves and end together.
+  const int threads = shifted ? kThinThreads / 2 : kThinThreads;
+  const int rows = thin_rows(problem.length, traits.all_kernels, shifted);
+  const int64_t lanes = traits.ordered ? std::max<int64_t>(rows, plan.order.lanes) : rows;
+  const int64_t stack_bytes = int64_t{log2_of(lanes / rows)} * threads * plan.vector * traits.value_bytes;
+  if (stack_bytes > policy::kMaxThinSharedBytes) return false;
+  plan.family = Family::kThin;
+  plan.aligned = !shifted;
+  plan.threads = threads;
+  plan.num_items = ceil_div(plan.num_tiles, threads);
+  plan.lanes_per_thread = static_cast<int>(lanes);
+  plan.shared_bytes = static_cast<size_t>(stack_bytes);
+  return true;
 }
 
 // False: the tiles kernel has to do.
@@ -280,15 +348,7 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
   for (int i = 0; i + 1 < problem.kept.count; i++) {
     plan.aligned = plan.aligned && is_multiple(problem.kept[i].stride, bytes, vector_bytes);
   }
-  if (plan.aligned && inner.size % plan.vector == 0 && inner.place == 1 && problem.length <= kThinLength) {
-    plan.family = Family::kThin;
-    plan.threads = policy::kThreads;
-    plan.tiles_per_row = inner.size / plan.vector;
-    plan.num_tiles = problem.num_outputs / plan.vector;
-    const int units = kThinLoads / thin_rows(problem.length, traits.all_kernels);
-    plan.num_items = ceil_div(plan.num_tiles, policy::kThreads * units);
-    return true;
-  }
+  if (plan_thin(problem, traits, limits, plan)) return true;
   if (problem.length <= 1) return false;
   plan.family = Family::kColumns;
   if (inner.size % plan.vector != 0) join_narrow_rows(problem, address % vector_bytes == 0, plan);
@@ -302,6 +362,7 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
   }
   const int64_t rounds = ceil_div(ceil_div(problem.length, plan.rows_of_unit), plan.order.lanes);
   plan.rounds_at_once = traits.all_kernels && rounds <= 2 ? static_cast<int>(rounds) : 4;
+  plan.nine_warps = !plan.aligned && traits.all_kernels && traits.ordered && plan.rounds_at_once == 4;
 
   const int64_t width = inner.size * plan.rows_of_unit;
   const int64_t row_vectors = ceil_div(width, plan.vector) + (plan.aligned ? 0 : 1);
@@ -323,7 +384,7 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
                                   : policy::kMinStreamedTileVectors;
     // A shifted tile has a vector that holds no outputs of its own, so it is wide, and has lanes enough that all rows
     // of a thread are shifted alike.
-    int64_t units = plan.aligned ? policy::kMaxTileVectors : max_columns_threads(plan.rounds_at_once) / plan.vector;
+    int64_t units = plan.aligned ? policy::kMaxTileVectors : columns_threads(plan.nine_warps) / plan.vector;
     for (;; units /= 2) {
       set_tile(units);
       const int64_t leaves = traits.ordered ? order.num_leaves : 1;

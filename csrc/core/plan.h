@@ -38,17 +38,23 @@ constexpr int max_leaves_of_block(int leaf_bytes) {
 constexpr int lanes_at_once(int rounds) {
   return 8 / rounds;
 }
-// Threads of its block: nine warps, which are a tile of 32 vectors and the one that a shifted row adds, times eight
-// lanes; where a lane takes one element, registers are for four blocks of eight warps.
-constexpr int max_columns_threads(int rounds) {
-  return rounds == 1 ? 256 : 288;
+// Threads of its block. Eight warps: the four parts of a multiprocessor, with a quarter of its registers each, hold as
+// many of two blocks each. Nine leave a quarter fewer registers, but take a tile of 32 vectors and the one that a
+// shifted row adds, times eight lanes.
+constexpr int columns_threads(bool nine_warps) {
+  return nine_warps ? 288 : 256;
 }
-// Reductions of up to this many elements have a kernel that shares nothing between threads.
-inline constexpr int kThinLength = 4;
-inline constexpr int kThinLoads = 8;  // of a thread
-// Rows that it is compiled for: the least of these that are enough.
-constexpr int thin_rows(int64_t length, bool all_kernels) {
-  return all_kernels && length <= 2 ? 2 : kThinLength;
+// Room for `count` values of the columns kernel in shared memory: one of space after every `vector` of them.
+constexpr int spread_size(int count, int vector) {
+  return vector == 1 ? count : count + count / vector;
+}
+// Threads of a block of the kernels for tiny rows and for thin columns.
+inline constexpr int kTinyThreads = 256, kThinThreads = 256;
+// Rows that a thread of the thin kernel has in flight at most, and where the kernel is compiled for fewer that do.
+inline constexpr int kThinLoads = 8;
+constexpr int thin_rows(int64_t length, bool all_kernels, bool shifted) {
+  if (!all_kernels || shifted || length > 4) return kThinLoads;
+  return length <= 2 ? 2 : 4;
 }
 // Lanes that a thread of the tiles kernel loads side by side, at least.
 inline constexpr int kLanesOfTiles = 2;
@@ -94,7 +100,7 @@ enum class Family : uint8_t {
   kRowsLeaf,    // contiguous elements, a block for a row of one leaf
   kRowsBlock,   // contiguous elements, a block for one leaf at a time
   kSegments,    // the same for rows that are chains of contiguous segments
-  kThin,        // a few elements each of neighbouring outputs: a thread for a vector of outputs
+  kThin,        // few elements each of many neighbouring outputs: a thread for a vector of outputs
   kColumns,     // neighbouring outputs: a block takes a tile of vectors of outputs x lanes
   kTiles,       // any strides: a block takes a tile of outputs x lanes, element by element
 };
@@ -127,7 +133,7 @@ struct Plan {
   // Rows.
   int64_t row_stride = 0;  // also of the columns kernel: from one position to the next
   int threads_per_row = 0;
-  int vectors_per_thread = 1;                   // short rows
+  int vectors_per_thread = 1;                   // short rows, and rows of a warp: at most
   int rows_per_tile = 0, lanes_per_thread = 1;  // staged rows; columns and tiles: lanes that a thread walks
   int64_t segment_elements = 0;                 // segments
   bool aligned = false;                         // every vector that is read starts at a multiple of its size
@@ -140,11 +146,12 @@ struct Plan {
   bool lanes_first = false;    // tiles: neighbouring threads are neighbouring lanes (and not neighbouring units)
   bool one_at_a_time = false;  // tiles: converted elements, and positions that take a division each
   bool is_small = false;       // columns: fewer blocks than multiprocessors
-  bool owns_outputs = false;   // columns: a thread shares its outputs with no other
+  bool nine_warps = false;     // columns: a block may have so many
   int tile_outputs = 1;        // columns: of one position
   // Narrow columns: so many positions lie side by side that they fill whole vectors, and are read as one.
   int rows_of_unit = 1;
   int64_t tiles_per_row = 0, num_tiles = 0;
+  int fold_groups = 1, entries_of_tile = 1;  // columns: partial results of a tile come together in groups first
   ColumnsShared columns_shared;
   TilesShared tiles_shared;
 

@@ -15,6 +15,11 @@ inline constexpr int kWholeRowsPerSm = 4;
 // Otherwise a block takes as many leaves as leave this many blocks for each multiprocessor.
 inline constexpr int kLeafBlocksPerSm = 16;
 
+// Where the order does not bind, rows longer than this are cut into leaves of their own, multiples of this many bytes
+// and so many that each multiprocessor gets this many blocks.
+inline constexpr int64_t kMaxLeafRowBytes = 32768;
+inline constexpr int64_t kFreeLeafStep = 4096;
+inline constexpr int kFreeBlocksPerSm = 8;
 // Where the order does not bind, a leaf with this many vectors for each thread is walked by the largest block.
 inline constexpr int64_t kVectorsPerFreeThread = 4;
 
@@ -25,11 +30,23 @@ inline constexpr int kVectorsOfTwo = 4;
 inline constexpr int64_t kStagedBytes = 16384;
 inline constexpr int kStagedThreadBytes = 64;
 inline constexpr int64_t kMinStagedRows = 64;
+inline constexpr int64_t kMinFreeRowBytes = 80;  // of rows that need not be staged where the order is free
 
 // Segments shorter than this leave too many vectors that pass from one to the next; rows shorter than that leave a
 // block too little to do.
 inline constexpr int64_t kMinSegmentBytes = 64;
 inline constexpr int64_t kMinChainBytes = 2048;
+
+// Thin: always where outputs have up to so many elements, and where threads are enough to keep each multiprocessor's
+// memory busy; beyond so many rows, of an order that is free, blocks share them better.
+inline constexpr int kThinAlways = 4;
+inline constexpr int kMinThinThreadsPerSm = 448;
+inline constexpr int64_t kMaxThinLength = 256;
+// A block's stack: with the memory that it stores through, four blocks fit a multiprocessor, and one the smallest
+// cards.
+inline constexpr int64_t kMaxThinSharedBytes = 48 * 1024;
+// Two vectors are loaded for each of a shifted row. The columns kernel does with one, and is as fast with so many rows.
+inline constexpr int64_t kMaxShiftedThinLength = 64;
 
 // Columns. A tile's row in vectors: wide rows are read at the speed of memory, and below 256 bytes streaming slows
 // down; input that the L2 cache holds may be read in pieces of a sector.
@@ -55,6 +72,10 @@ inline constexpr int kMinThreadsPerSm = 512;
 inline constexpr int64_t kMinBlockBytes = 8192;
 // Lanes of one leaf over blocks: each more is one more partial result to fold.
 inline constexpr int64_t kMaxLaneSplits = 32;
+
+// Partial results that a thread of the last block may fold one after the other, and the counters that are there.
+inline constexpr int64_t kMostSerialEntries = 16;
+inline constexpr int64_t kMostCounters = 8192;
 
 // Shared memory of a block of columns: three blocks and more fit a multiprocessor.
 inline constexpr int64_t kMaxTileSharedBytes = 72 * 1024;

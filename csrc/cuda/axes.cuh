@@ -18,6 +18,22 @@ struct Divider {
   __device__ __forceinline__ uint32_t quotient(uint32_t n) const { return (__umulhi(n, multiplier) + n) >> shift; }
 };
 
+// Division of numbers from 0 to below `dividends`.
+struct Division {
+  int64_t divisor = 1;
+  Divider divider{};
+  bool narrow = false;
+
+  Division() = default;
+  Division(int64_t divisor, int64_t dividends)
+      : divisor(divisor), narrow(std::max(divisor, dividends) < int64_t{1} << 31) {
+    if (narrow) divider = Divider(divisor);
+  }
+  __device__ __forceinline__ int64_t quotient(int64_t n) const {
+    return narrow ? divider.quotient(static_cast<uint32_t>(n)) : n / divisor;
+  }
+};
+
 // Where position p of merged axes lies.
 template <int kMaxAxes>
 struct AxisMap {

@@ -15,7 +15,7 @@
 
 #include "cuda/axes.cuh"
 #include "cuda/rows.cuh"
-#include "reductions/kernel_traits.h"
+#include "cuda/unit.cuh"
 
 namespace gpureduce::cuda {
 
@@ -29,56 +29,32 @@ struct ColumnsArguments {
   int64_t length, leaf_elements;  // in rows
   int64_t width, place;           // of a row: outputs, and from one to the next in the output
   int64_t reduced_length;         // elements of one output: the last of joined rows may be short
-  int64_t tiles_per_row, num_tiles, num_items;
+  int64_t num_items;
+  Division num_tiles, tiles_per_row, sharers;  // blocks of a tile
   int order_lanes, num_leaves;
-  int vectors, lanes, lanes_per_thread, lane_splits, splits;
+  Division vectors;
+  int lanes, lanes_per_thread, lane_splits, splits;
   int tile_outputs;
   int rows_of_unit;
+  int fold_groups, entries_of_tile;
   bool cluster;
-  bool is_small;      // fewer blocks than multiprocessors
-  bool owns_outputs;  // a thread shares its outputs with no other: nothing to fold in the block
+  bool is_small;  // fewer blocks than multiprocessors
   ColumnsShared shared;
   AxisMap<kMaxVectorAxes> kept;  // the outer axes: one matrix each
   const void* end;               // of the input
 };
 
-// kVector neighbouring elements, as they lie in memory until they are used.
-template <class Element, int kVector>
-struct Unit {
-  static constexpr int kBytes = sizeof(Element) * kVector;
-  using Word = std::conditional_t<
-      kVector == 1, Element,
-      std::conditional_t<kBytes == 16, uint4,
-                         std::conditional_t<kBytes == 8, uint2, std::conditional_t<kBytes == 4, uint32_t, uint16_t>>>>;
-  Word word;
-
-  static __device__ __forceinline__ Unit filled_with(Element element) {
-    Element elements[kVector];
-#pragma unroll
-    for (int k = 0; k < kVector; k++) elements[k] = element;
-    Unit unit;
-    memcpy(&unit.word, elements, sizeof(unit.word));
-    return unit;
-  }
-  __device__ __forceinline__ void load(const Element* address) {
-    const auto* words = reinterpret_cast<const Word*>(address);
-    if constexpr (std::is_same_v<Word, uint4>) {
-      word = load_streaming(words);
-    } else {
-      word = *words;
-    }
-  }
-  template <class Input>
-  __device__ __forceinline__ Input at(int k) const {
-    Element elements[kVector];
-    memcpy(elements, &word, sizeof(word));
-    return widen<Input>(elements[k]);
-  }
+// Values in shared memory with a gap after every kVector of them, so that threads that write kVector neighbours each
+// meet in no bank (spread_size() of them in all, core/plan.h).
+template <class Value, int kVector>
+struct SpreadValues {
+  Value* values;
+  __device__ __forceinline__ Value& operator[](int i) const { return values[spread_size(i, kVector)]; }
 };
 
 // Threads of the block fold v[0 .. count * stride) in halves down to v[0 .. stride). Barriers before and after.
-template <class Reduction, class Value>
-__device__ __forceinline__ void fold_shared(Value* v, int count, int stride) {
+template <class Reduction, class Values>
+__device__ __forceinline__ void fold_shared(Values v, int count, int stride) {
   __syncthreads();
   while (count > 1) {
     count /= 2;
@@ -86,6 +62,15 @@ __device__ __forceinline__ void fold_shared(Value* v, int count, int stride) {
     for (int i = threadIdx.x; i < rest; i += blockDim.x) v[i] = Reduction::merge(v[i], v[i + rest]);
     __syncthreads();
   }
+}
+
+// All threads of the block: whether theirs is the last of `tickets` to be drawn, after what they wrote.
+__device__ __forceinline__ bool draws_last_ticket(unsigned* counter, int tickets) {
+  __shared__ bool is_last;
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = draw_ticket(counter, tickets - 1) == tickets - 1u;
+  __syncthreads();
+  return is_last;
 }
 
 // What one thread of a tile has to know of its vector.
@@ -103,7 +88,7 @@ struct ColumnsThread {
 };
 
 // The walk of one leaf by one thread.
-template <class Reduction, class Element, int kLanes, int kRounds>
+template <class Reduction, class Element, int kLanes, int kRounds, bool kNineWarps>
 struct ColumnsWalk {
   static constexpr int kVector = kTileVector<Reduction, Element>;
   using Value = typename Reduction::Value;
@@ -115,9 +100,13 @@ struct ColumnsWalk {
     return reinterpret_cast<const Element*>(address - address % sizeof(Vector));
   }
 
-  // The last row, of which only slots before `end` may be read: the others are no elements, or nobody's.
-  static __device__ __noinline__ Vector load_last(const Element* row, int slots) {
-    alignas(Vector) Element elements[kVector] = {};
+  // The last row, of which only some slots may be read: the others are no elements, or nobody's.
+  static __device__ __forceinline__ Vector load_last(const ColumnsThread<Reduction, Element>& me, Vector others) {
+    return load_last(me.last_row, me.last_slots, others);
+  }
+  static __device__ __noinline__ Vector load_last(const Element* row, int slots, Vector others) {
+    alignas(Vector) Element elements[kVector];
+    memcpy(elements, &others, sizeof(others));
 #pragma unroll 1
     for (int k = 0; k < slots; k++) elements[k] = row[k];
     return {*reinterpret_cast<const typename Vector::Word*>(elements)};
@@ -166,38 +155,52 @@ struct ColumnsWalk {
   static __device__ __forceinline__ void tree(const ColumnsArguments& args, const ColumnsThread<Reduction, Element>& me,
                                               int64_t start, int length, HalvesStack<Reduction, Value, kVector> stack,
                                               Value (&folded)[kVector]) {
-    const bool has_last = me.is_last_short && start + length == args.length;
+    constexpr int kBits = std::bit_width(unsigned{kLanes}) - 1;
+    const bool is_last = start + length == args.length, has_last = me.is_last_short && is_last;
+    const int surely = length - is_last;  // whole for all threads, so that they take the same way
     length -= has_last;
     const int last_lane = has_last ? length : -1;
     Vector neutral{};
     if constexpr (has_neutral<Reduction>) neutral = Vector::filled_with(Reduction::neutral());
+    const int lanes = min(args.lanes_per_thread, kLanes);
+    const int64_t lane_stride = args.order_lanes * args.row_stride;
     for (int c = 0; c < args.lanes_per_thread; c += kLanes) {
-      Vector units[kLanes];
+      // Lane c + l, bit-reversed: lane c and as many kLanes-ths of the leaf as l reversed.
+      const int first = lane_of(args, me, c);
+      const Element* rows = me.elements + (start + first) * args.row_stride;
+      const auto take_batch = [&]<bool kAll>() {
+        Vector units[kLanes];
 #pragma unroll
-      for (int l = 0; l < kLanes; l++) {
-        const int i = lane_of(args, me, c + l);
-        units[l] = neutral;
-        if (i < length) units[l].load(aligned_down(me.elements + (start + i) * args.row_stride));
-      }
-      // As they come, so that few are unfolded at a time: neighbours first is halves.
-      Value unfolded[std::bit_width(unsigned{kLanes})][kVector];
-#pragma unroll
-      for (int l = 0; l < kLanes; l++) {
-        const int i = lane_of(args, me, c + l);
-        Value values[kVector];
-#pragma unroll
-        for (int k = 0; k < kVector; k++) values[k] = Reduction::identity();
-        if (has_neutral<Reduction> || i < length) take(args, me, values, units[l], start + i);
-        if (i == last_lane) take_last(args, me, values);
-        int level = 0;
-#pragma unroll
-        for (; l >> level & 1; level++) {
-#pragma unroll
-          for (int k = 0; k < kVector; k++) values[k] = Reduction::merge(unfolded[level][k], values[k]);
+        for (int l = 0; l < kLanes; l++) {
+          const int reversed = reverse_bits(l, kBits), i = first + (reversed * args.order_lanes >> kBits);
+          if (!kAll) units[l] = neutral;
+          if (kAll || (l < lanes && i < length)) units[l].load(aligned_down(rows + (reversed * lane_stride >> kBits)));
+          if (!kAll && has_neutral<Reduction> && i == last_lane && l < lanes) units[l] = load_last(me, neutral);
         }
+        // As they come, so that few are unfolded at a time: neighbours first is halves.
+        Value unfolded[kBits + 1][kVector];
 #pragma unroll
-        for (int k = 0; k < kVector; k++) folded[k] = unfolded[level][k] = values[k];
-        if (l + 1 == args.lanes_per_thread) break;
+        for (int l = 0; l < kLanes; l++) {
+          const int reversed = reverse_bits(l, kBits), i = first + (reversed * args.order_lanes >> kBits);
+#pragma unroll
+          for (int k = 0; k < kVector; k++) folded[k] = Reduction::identity();
+          if (kAll || has_neutral<Reduction> || (l < lanes && i < length)) take(args, me, folded, units[l], start + i);
+          if (!kAll && !has_neutral<Reduction> && i == last_lane && l < lanes) take_last(args, me, folded);
+          int level = 0;
+#pragma unroll
+          for (; l >> level & 1; level++) {
+#pragma unroll
+            for (int k = 0; k < kVector; k++) folded[k] = Reduction::merge(unfolded[level][k], folded[k]);
+          }
+#pragma unroll
+          for (int k = 0; k < kVector; k++) unfolded[level][k] = folded[k];
+        }
+      };
+      // Without a condition where all lanes are there.
+      if (lanes == kLanes && first + (((kLanes - 1) * args.order_lanes) >> kBits) < surely) {
+        take_batch.template operator()<true>();
+      } else {
+        take_batch.template operator()<false>();
       }
       stack.push(folded, c / kLanes, c + kLanes >= args.lanes_per_thread);
     }
@@ -206,7 +209,7 @@ struct ColumnsWalk {
   static __device__ __forceinline__ void take_last(const ColumnsArguments& args,
                                                    const ColumnsThread<Reduction, Element>& me,
                                                    Value (&values)[kVector]) {
-    const Vector last = load_last(me.last_row, me.last_slots);
+    const Vector last = load_last(me, {});
 #pragma unroll
     for (int k = 0; k < kVector; k++) {
       if (k < me.last_slots) take_slot(args, me, values, last, args.length - 1, k);
@@ -249,21 +252,12 @@ struct ColumnsWalk {
     for (int k = 0; k < kVector; k++) {
       folded[k] = Reduction::identity();
       if (takes == 0) continue;
-      folded[k] = packed.value(k, [&](int slot) { return find_nan(first + slot, step, takes); });
+      folded[k] = packed.value(k, [&](int slot) { return find_nan<Reduction>(first + slot, step, takes); });
       if constexpr (finds_position<Reduction>) {
         folded[k].index = (start + lane + folded[k].index * args.order_lanes) * args.row_place + me.position[k];
       }
     }
     if (has_last && lane == (length & (args.order_lanes - 1))) take_last(args, me, folded);
-  }
-
-  static __device__ __noinline__ int find_nan(const Element* element, int64_t step, int count) {
-#pragma unroll 1
-    for (int t = 0; t < count; t++, element += step) {
-      const auto x = widen<Input>(*element);
-      if (x != x) return t;
-    }
-    return count;
   }
 
   // kLanes lanes with kRounds rows each in flight.
@@ -272,8 +266,9 @@ struct ColumnsWalk {
                                                 HalvesStack<Reduction, Value, kVector> stack,
                                                 Value (&folded)[kVector]) {
     const int64_t step = args.row_stride * args.order_lanes;
-    const bool has_last = me.is_last_short && start + length == args.length;
-    length -= has_last;  // it comes by itself, after all others of its lane
+    const bool is_last = start + length == args.length, has_last = me.is_last_short && is_last;
+    const int surely = length - is_last;  // whole for all threads, so that they take the same way
+    length -= has_last;                   // the last row comes by itself, after all others of its lane
     Vector neutral{};
     if constexpr (has_neutral<Reduction>) neutral = Vector::filled_with(Reduction::neutral());
     for (int c = 0; c < args.lanes_per_thread; c += kLanes) {
@@ -308,8 +303,10 @@ struct ColumnsWalk {
             }
           }
         };
-        // Loads under a condition that their use shares are waited for one by one.
-        if (!has_neutral<Reduction> && round + kRounds * args.order_lanes <= length && first[kLanes - 1] < kNoLane) {
+        // Whole rounds without a condition: loads that share one with their use are waited for one by one. With few
+        // registers it is better to have one way for all.
+        constexpr bool kTellsWhole = !has_neutral<Reduction> || !kNineWarps;
+        if (kTellsWhole && round + kRounds * args.order_lanes <= surely && first[kLanes - 1] < kNoLane) {
           take_round.template operator()<true>();
         } else {
           take_round.template operator()<false>();
@@ -337,11 +334,11 @@ struct ColumnsWalk {
   }
 };
 
-// Partial results of one output, `stride` parts from one to the next: number e counts where e mod `leaves` < `there`.
-// This thread folds first, first + step, ...
-template <class Reduction, class Part>
-__device__ __forceinline__ Part fold_entries(const Part* partials, int num_entries, int leaves, int there, int first,
-                                             int step, int stride, HalvesStack<Reduction, Part, 1> stack) {
+// Partial results of one output, `stride` parts from one to the next, of which those count that is_there(number) is
+// true of. This thread folds first, first + step, ...
+template <class Reduction, class Part, class IsThere>
+__device__ __forceinline__ Part fold_entries(const Part* partials, int num_entries, int first, int step, int stride,
+                                             HalvesStack<Reduction, Part, 1> stack, IsThere is_there) {
   // More of them in flight, or all without a condition, would cost the whole kernel registers
   // (benchmarks/results/variants.md).
   constexpr int kBatch = 8;
@@ -352,7 +349,7 @@ __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entri
 #pragma unroll
     for (int b = 0; b < kBatch; b++) {
       const int entry = reverse_bits(c + b, bits) * step + first;
-      const bool counts = c + b < count && (entry & (leaves - 1)) < there;
+      const bool counts = c + b < count && is_there(entry);
       batch[b] = counts ? load_shared_by_blocks(partials + static_cast<int64_t>(entry) * stride)
                         : identity_of<Reduction, Part>();
     }
@@ -367,10 +364,41 @@ __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entri
   return folded[0];
 }
 
-template <class Reduction, class Element, int kLanes, int kRounds>
-__global__ void __launch_bounds__(max_columns_threads(kRounds), kRounds == 1 ? 4 : 2)
+// What the blocks of a tile left in `partials`, folded by those that come last: entries come together group by group,
+// and then the groups. Entry e is of group e mod `fold_groups`. True for the block that has the results in `parts`.
+template <class Reduction, class Part>
+__device__ __forceinline__ bool fold_over_blocks(const ColumnsArguments& args, int64_t tile, int split, Part* partials,
+                                                 int num_entries, int outputs, Part* parts, Part* folded, Part* stack) {
+  const int thread = threadIdx.x, threads = blockDim.x;
+  const int groups = args.fold_groups, group = split & (groups - 1), present = min(args.splits, args.num_leaves);
+  Part* of_groups = partials + num_entries * outputs;
+  for (bool of_tile = groups == 1;; of_tile = true) {
+    const bool over_groups = of_tile && groups > 1;
+    unsigned* counter = args.counters + (of_tile ? tile : args.num_tiles.divisor + tile * groups + group);
+    const int comers = over_groups ? min(groups, present) : ceil_div(present - group, groups) * args.lane_splits;
+    if (!draws_last_ticket(counter, comers)) return false;
+    const Part* from = over_groups ? of_groups : partials + group * outputs;
+    const int entries = over_groups ? groups : num_entries / groups;
+    const int scale = over_groups ? 1 : groups, offset = over_groups ? 0 : group;
+    int step = 1;
+    while (2 * step * outputs <= threads && 2 * step <= entries) step *= 2;
+    for (int i = thread; i < step * outputs; i += threads) {
+      folded[i] = fold_entries<Reduction>(from + i % outputs, entries, i / outputs, step, scale * outputs,
+                                          HalvesStack<Reduction, Part, 1>{stack + thread, threads}, [&](int entry) {
+                                            return ((entry * scale + offset) & (args.splits - 1)) < args.num_leaves;
+                                          });
+    }
+    fold_shared<Reduction>(folded, step, outputs);
+    Part* to = of_tile ? parts : of_groups + group * outputs;
+    for (int i = thread; i < outputs; i += threads) to[i] = folded[i];
+    if (of_tile) return true;
+  }
+}
+
+template <class Reduction, class Element, int kLanes, int kRounds, bool kNineWarps = false>
+__global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 ? 4 : 2)
     columns_kernel(const __grid_constant__ ColumnsArguments args) {
-  using Walk = ColumnsWalk<Reduction, Element, kLanes, kRounds>;
+  using Walk = ColumnsWalk<Reduction, Element, kLanes, kRounds, kNineWarps>;
   using Value = typename Reduction::Value;
   using Part = PartOf<Reduction>;
   using Focus = FocusOf<Reduction>;
@@ -381,12 +409,12 @@ __global__ void __launch_bounds__(max_columns_threads(kRounds), kRounds == 1 ? 4
   if (args.is_small) let_next_kernel_start();
 
   const int thread = threadIdx.x, threads = blockDim.x;
-  const int x = thread % args.vectors, y = thread / args.vectors;
+  const int y = static_cast<int>(args.vectors.quotient(thread)),
+            x = thread - y * static_cast<int>(args.vectors.divisor);
   const int row_values = args.tile_outputs, outputs = row_values / args.rows_of_unit;
   auto* bytes = reinterpret_cast<unsigned char*>(shared_memory);
-  auto* block_values = reinterpret_cast<Value*>(bytes);
+  const SpreadValues<Value, kVector> block_values{reinterpret_cast<Value*>(bytes)};
   auto* stack = reinterpret_cast<Value*>(bytes + args.shared.stack) + thread;
-  auto* entries_stack = reinterpret_cast<Part*>(bytes + args.shared.stack) + thread;
   auto* parts = reinterpret_cast<Part*>(bytes + args.shared.parts);
   auto* leaf_stack = reinterpret_cast<Part*>(bytes + args.shared.leaf_stack);
   auto* focuses = reinterpret_cast<Focus*>(bytes + args.shared.focus);
@@ -394,17 +422,20 @@ __global__ void __launch_bounds__(max_columns_threads(kRounds), kRounds == 1 ? 4
 
   const int padded_leaves = args.num_leaves == 1 ? 1 : 1 << (32 - __clz(args.num_leaves - 1));
   const int leaves_of_block = padded_leaves / args.splits, leaf_bits = 31 - __clz(leaves_of_block);
-  const int sharers = min(args.splits, args.num_leaves) * args.lane_splits;
+  const auto sharers = static_cast<int>(args.sharers.divisor);
   // Lanes that blocks share fold before the rows of a unit do, so these go out as they are.
   const bool rows_fold_late = args.lane_splits > 1;
   const int rows_late = rows_fold_late ? args.rows_of_unit : 1;
 
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
-    const int64_t tile = args.cluster ? item / sharers : item % args.num_tiles;
-    const int share = static_cast<int>(args.cluster ? item % sharers : item / args.num_tiles);
-    const int split = share / args.lane_splits, z = share % args.lane_splits;
-    const int64_t matrix = args.tiles_per_row == args.num_tiles ? 0 : tile / args.tiles_per_row;
-    const int64_t first_output = (tile - matrix * args.tiles_per_row) * row_values;
+    // The blocks of a tile are neighbours in a cluster, and as far apart as they can be otherwise.
+    const Division& across = args.cluster ? args.sharers : args.num_tiles;
+    const int64_t quotient = across.quotient(item), rest = item - quotient * across.divisor;
+    const int64_t tile = args.cluster ? quotient : rest;
+    const int share = static_cast<int>(args.cluster ? rest : quotient);
+    const int split = share >> log2_on_device(args.lane_splits), z = share & (args.lane_splits - 1);
+    const int64_t matrix = args.tiles_per_row.quotient(tile);
+    const int64_t first_output = (tile - matrix * args.tiles_per_row.divisor) * row_values;
     const int num_outputs = args.rows_of_unit > 1
                                 ? outputs
                                 : static_cast<int>(min(static_cast<int64_t>(row_values), args.width - first_output));
@@ -447,15 +478,6 @@ __global__ void __launch_bounds__(max_columns_threads(kRounds), kRounds == 1 ? 4
         Value folded[kVector];
         Walk::leaf(args, me, start, active ? length : 0, {stack, threads}, folded);
         again = false;
-        if constexpr (!Focused<Reduction>) {
-          if (args.owns_outputs) {
-            // Nothing is shared: a thread has its outputs to itself.
-            if (active) {
-              store_neighbours<Reduction>(args.outputs, place + x * kVector, folded, args.finish);
-            }
-            break;
-          }
-        }
         __syncthreads();  // the last leaf's values were read
         if (active) {
 #pragma unroll
@@ -496,7 +518,6 @@ __global__ void __launch_bounds__(max_columns_threads(kRounds), kRounds == 1 ? 4
         }
       }
     }
-    if (args.owns_outputs) continue;
     if (!args.is_small) let_next_kernel_start();
 
     if (sharers > 1) {
@@ -518,87 +539,18 @@ __global__ void __launch_bounds__(max_columns_threads(kRounds), kRounds == 1 ? 4
         fold_shared<Reduction>(gathered, num_entries, outputs);
         for (int i = thread; i < outputs; i += threads) parts[i] = gathered[i];
       } else {
-        Part* partials = static_cast<Part*>(args.partials) + tile * num_entries * outputs;
+        Part* partials = static_cast<Part*>(args.partials) + tile * args.entries_of_tile * outputs;
         for (int i = thread; i < outputs * rows_late; i += threads) partials[entry_of(i)] = parts[i];
-        __shared__ bool is_last;
-        __syncthreads();
-        if (thread == 0) is_last = draw_ticket(args.counters + tile, sharers - 1) == sharers - 1u;
-        __syncthreads();
-        if (!is_last) continue;
-        int step = 1;
-        while (2 * step * outputs <= threads && 2 * step <= num_entries) step *= 2;
         auto* folded = reinterpret_cast<Part*>(bytes + args.shared.gathered);
-        for (int i = thread; i < step * outputs; i += threads) {
-          folded[i] = fold_entries<Reduction>(partials + i % outputs, num_entries, args.splits, args.num_leaves,
-                                              i / outputs, step, outputs, {entries_stack, threads});
-        }
-        fold_shared<Reduction>(folded, step, outputs);
-        for (int i = thread; i < outputs; i += threads) parts[i] = folded[i];
+        const bool is_last = fold_over_blocks<Reduction>(args, tile, split, partials, num_entries, outputs, parts,
+                                                         folded, reinterpret_cast<Part*>(bytes + args.shared.stack));
+        if (!is_last) continue;
       }
     }
     for (int i = thread; i < num_outputs; i += threads) {
       store<Reduction>(args.outputs, place + i * args.place, parts[i], args.finish);
     }
     __syncthreads();
-  }
-}
-
-// Up to kRows rows: a thread takes several vectors, all their rows in flight, and shares nothing.
-template <class Reduction, class Element, int kRows>
-__global__ void __launch_bounds__(256) thin_kernel(const __grid_constant__ ColumnsArguments args) {
-  using Input = typename Reduction::Input;
-  constexpr int kVector = kTileVector<Reduction, Element>, kUnits = kThinLoads / kRows;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
-  const int64_t vectors_per_row = args.width / kVector;
-  for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
-    const int64_t first = item * (kUnits * blockDim.x) + threadIdx.x;
-    Unit<Element, kVector> units[kUnits][kRows];
-    int64_t places[kUnits];
-#pragma unroll
-    for (int u = 0; u < kUnits; u++) {
-      const int64_t vector = min(first + u * blockDim.x, args.num_tiles - 1);
-      const int64_t matrix = args.tiles_per_row == args.num_tiles ? 0 : vector / vectors_per_row;
-      const int64_t output = (vector - matrix * vectors_per_row) * kVector;
-      const auto at = args.kept.locate(matrix);
-      places[u] = at.place + output;
-      const Element* elements = static_cast<const Element*>(args.input) + at.offset + output;
-#pragma unroll
-      for (int i = 0; i < kRows; i++) {
-        if constexpr (has_neutral<Reduction>) units[u][i] = Unit<Element, kVector>::filled_with(Reduction::neutral());
-        if (i < args.length) units[u][i].load(elements + i * args.row_stride);
-      }
-    }
-#pragma unroll
-    for (int u = 0; u < kUnits; u++) {
-      if (first + u * blockDim.x < args.num_tiles) {
-        PartOf<Reduction> results[kVector];
-#pragma unroll
-        for (int k = 0; k < kVector; k++) {
-          FocusOf<Reduction> focus{};
-          const Input first_element = units[u][0].template at<Input>(k);
-          if constexpr (Focused<Reduction>) focus = Reduction::focus(first_element, args.finish);
-          for (bool again = true; again;) {
-            typename Reduction::Value lanes[kRows];
-#pragma unroll
-            for (int i = 0; i < kRows; i++) {
-              lanes[i] = Reduction::identity();
-              if (has_neutral<Reduction> || i < args.length) {
-                lanes[i] =
-                    take_element<Reduction>(lanes[i], units[u][i].template at<Input>(k), i * args.row_place, focus);
-              }
-            }
-            const auto value = fold_registers<Reduction>(lanes);
-            again = false;
-            if constexpr (Focused<Reduction>) {
-              again = args.length > 0 && Reduction::refocus(focus, value, args.length, args.finish);
-            }
-            results[k] = make_part<Reduction>(value, focus, args.length);
-          }
-        }
-        store_neighbours<Reduction>(args.outputs, places[u], results, args.finish);
-      }
-    }
   }
 }
 

@@ -15,6 +15,11 @@ namespace gpureduce::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kFullMask = ~0u;
 
+// Of a power of two: a division by one that is an argument takes forty instructions, a shift one.
+__device__ __forceinline__ int log2_on_device(int power_of_two) {
+  return 31 - __clz(power_of_two);
+}
+
 // Launches overlap on Hopper: a kernel may start while the one before it in the stream drains. It must not touch memory
 // before wait_for_previous_kernel(), and says itself when its successor may come.
 __device__ __forceinline__ void wait_for_previous_kernel() {
@@ -30,7 +35,8 @@ __device__ __forceinline__ void let_next_kernel_start() {
 #endif
 }
 
-// 16 bytes that are read once: not kept in L1.
+// What is read once: not kept in L1. Said to be global memory, since an address that was rounded down to a vector no
+// longer tells.
 __device__ __forceinline__ uint4 load_streaming(const uint4* address) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -38,8 +44,59 @@ __device__ __forceinline__ uint4 load_streaming(const uint4* address) {
                : "l"(address));
   return v;
 }
+__device__ __forceinline__ uint2 load_streaming(const uint2* address) {
+  uint2 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(address));
+  return v;
+}
+__device__ __forceinline__ uint32_t load_streaming(const uint32_t* address) {
+  uint32_t v;
+  asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(address));
+  return v;
+}
 
-// The 16 bytes that start `bytes` (1 .. 15) into the 32 of `low` and `high`.
+// Shared memory by number. A compiler that sees through a pointer into shared memory finds its base anew for every
+// access, which takes longer than the access; through this number it cannot.
+__device__ __forceinline__ uint32_t shared_address(const void* shared) {
+  auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("" : "+r"(address));
+  return address;
+}
+template <class T>
+__device__ __forceinline__ T load_shared(uint32_t address) {
+  T value;
+  if constexpr (sizeof(T) == 16) {
+    uint64_t words[2];
+    asm volatile("ld.shared.v2.u64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "r"(address));
+    memcpy(&value, words, sizeof(value));
+  } else if constexpr (sizeof(T) == 8) {
+    uint64_t word;
+    asm volatile("ld.shared.u64 %0, [%1];" : "=l"(word) : "r"(address));
+    memcpy(&value, &word, sizeof(value));
+  } else {
+    uint32_t word;
+    if constexpr (sizeof(T) == 4) {
+      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address));
+    } else if constexpr (sizeof(T) == 2) {
+      asm volatile("ld.shared.u16 %0, [%1];" : "=r"(word) : "r"(address));
+    } else {
+      static_assert(sizeof(T) == 1);
+      asm volatile("ld.shared.u8 %0, [%1];" : "=r"(word) : "r"(address));
+    }
+    memcpy(&value, &word, sizeof(value));
+  }
+  return value;
+}
+// 16 bytes from global to shared memory, past the registers; they are there after wait_for_copies() and a barrier.
+__device__ __forceinline__ void copy_async(uint32_t shared, const uint4* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// The 16 bytes that start `bytes` (0 .. 15, a multiple of kStep) into the 32 of `low` and `high`.
+template <int kStep>
 __device__ __forceinline__ uint4 shift_bytes(const uint4& low, const uint4& high, int bytes) {
   const bool two = bytes & 8, one = bytes & 4;
   uint32_t words[6];  // from the pair of words on that the result starts in
@@ -49,11 +106,16 @@ __device__ __forceinline__ uint4 shift_bytes(const uint4& low, const uint4& high
   words[3] = two ? high.y : low.w;
   words[4] = two ? high.z : high.x;
   words[5] = two ? high.w : high.y;
+  if constexpr (kStep < 8) {
 #pragma unroll
-  for (int i = 0; i < 5; i++) words[i] = one ? words[i + 1] : words[i];
-  const unsigned bits = 8 * (bytes & 3);
-  return {__funnelshift_r(words[0], words[1], bits), __funnelshift_r(words[1], words[2], bits),
-          __funnelshift_r(words[2], words[3], bits), __funnelshift_r(words[3], words[4], bits)};
+    for (int i = 0; i < 5; i++) words[i] = one ? words[i + 1] : words[i];
+  }
+  if constexpr (kStep < 4) {
+    const unsigned bits = 8 * (bytes & 3);
+#pragma unroll
+    for (int i = 0; i < 4; i++) words[i] = __funnelshift_r(words[i], words[i + 1], bits);
+  }
+  return {words[0], words[1], words[2], words[3]};
 }
 
 // The two halves of a barrier of all threads of a cluster; shared memory written before the first is visible after the

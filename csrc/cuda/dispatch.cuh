@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cuda/short_rows.cuh"
+#include "cuda/thin.cuh"
 #include "cuda/tiles.cuh"
 #include "reductions/kernel_traits.h"
 
@@ -83,9 +84,11 @@ cudaError_t launch_rows(const Call& call) {
                            StagedArguments{rows, plan.rows_per_tile, plan.lanes_per_thread}, plan, call.stream);
     case Family::kRowsWarp:
       if constexpr (kAll) {
-        if (plan.aligned) return launch_of(rows_warp_kernel<Reduction, Element, true>);
+        if (plan.aligned)
+          return launch_of(rows_warp_kernel<Reduction, Element, true, row_batch<Reduction, Element>(4, true)>);
+        if (plan.vectors_per_thread <= 2) return launch_of(rows_warp_kernel<Reduction, Element, false, 2>);
       }
-      return launch_of(rows_warp_kernel<Reduction, Element, false>);
+      return launch_of(rows_warp_kernel<Reduction, Element, false, row_batch<Reduction, Element>(4, false)>);
     case Family::kRowsLeaf:
       if constexpr (rows_at_once(has_wide_lanes<Reduction>()) == 2) {
         if (plan.order.num_leaves == 2) {
@@ -138,6 +141,36 @@ cudaError_t launch_rows(const Call& call) {
 }
 
 template <class Reduction, class Element>
+cudaError_t launch_thin(const Call& call) {
+  const Plan& plan = call.plan;
+  const AxisList &kept = call.problem.kept, &reduced = call.problem.reduced;
+  AxisList matrices = kept;
+  matrices.count--;
+  const ThinArguments arguments{.input = call.input,
+                                .outputs = call.outputs,
+                                .finish = call.finish,
+                                .row_stride = plan.row_stride,
+                                .row_place = reduced.count == 0 ? 0 : reduced[0].place,
+                                .length = static_cast<int>(call.problem.length),
+                                .lanes = plan.lanes_per_thread,
+                                .width = kept.innermost().size,
+                                .num_vectors = plan.num_tiles,
+                                .num_items = plan.num_items,
+                                .vectors_per_row = {plan.tiles_per_row, plan.num_tiles},
+                                .kept = {matrices, plan.num_tiles / plan.tiles_per_row},
+                                .end = end_of_input(call)};
+  const auto launch_of = [&](auto kernel) { return launch_kernel(kernel, arguments, plan, call.stream); };
+  if constexpr (has_all_kernels<Reduction, Element>) {
+    if constexpr (kTileVector<Reduction, Element> == kSlots<Element>) {
+      if (!plan.aligned) return launch_of(thin_kernel<Reduction, Element, kThinLoads, true>);
+    }
+    if (thin_rows(call.problem.length, true, false) == 2) return launch_of(thin_kernel<Reduction, Element, 2, false>);
+    if (thin_rows(call.problem.length, true, false) == 4) return launch_of(thin_kernel<Reduction, Element, 4, false>);
+  }
+  return launch_of(thin_kernel<Reduction, Element, kThinLoads, false>);
+}
+
+template <class Reduction, class Element>
 cudaError_t launch_columns(const Call& call) {
   const Plan& plan = call.plan;
   const AxisList &kept = call.problem.kept, &reduced = call.problem.reduced;
@@ -156,33 +189,30 @@ cudaError_t launch_columns(const Call& call) {
                                    .width = kept.innermost().size * plan.rows_of_unit,
                                    .place = kept.innermost().place,
                                    .reduced_length = call.problem.length,
-                                   .tiles_per_row = plan.tiles_per_row,
-                                   .num_tiles = plan.num_tiles,
                                    .num_items = plan.num_items,
+                                   .num_tiles = {plan.num_tiles, plan.num_items},
+                                   .tiles_per_row = {plan.tiles_per_row, plan.num_tiles},
+                                   .sharers = {plan.num_items / plan.num_tiles, plan.num_items},
                                    .order_lanes = static_cast<int>(plan.order.lanes),
                                    .num_leaves = static_cast<int>(plan.order.num_leaves),
-                                   .vectors = plan.units,
+                                   .vectors = {plan.units, plan.threads},
                                    .lanes = plan.lanes,
                                    .lanes_per_thread = plan.lanes_per_thread,
                                    .lane_splits = plan.lane_splits,
                                    .splits = plan.splits,
                                    .tile_outputs = plan.tile_outputs,
                                    .rows_of_unit = plan.rows_of_unit,
+                                   .fold_groups = plan.fold_groups,
+                                   .entries_of_tile = plan.entries_of_tile,
                                    .cluster = plan.cluster > 0,
                                    .is_small = plan.is_small,
-                                   .owns_outputs = plan.owns_outputs,
                                    .shared = plan.columns_shared,
                                    .kept = {matrices, plan.num_tiles / std::max<int64_t>(1, plan.tiles_per_row)},
                                    .end = end_of_input(call)};
   const auto launch_of = [&](auto kernel) { return launch_kernel(kernel, arguments, plan, call.stream); };
-  if (plan.family == Family::kThin) {
-    if constexpr (has_all_kernels<Reduction, Element>) {
-      if (thin_rows(call.problem.length, true) == 2) return launch_of(thin_kernel<Reduction, Element, 2>);
-    }
-    return launch_of(thin_kernel<Reduction, Element, kThinLength>);
-  }
   if constexpr (Reduction::kOrdered) {
     if constexpr (has_all_kernels<Reduction, Element>) {
+      if (plan.nine_warps) return launch_of(columns_kernel<Reduction, Element, lanes_at_once(4), 4, true>);
       if (plan.rounds_at_once == 1) return launch_of(columns_kernel<Reduction, Element, lanes_at_once(1), 1>);
       if (plan.rounds_at_once == 2) return launch_of(columns_kernel<Reduction, Element, lanes_at_once(2), 2>);
     }
@@ -233,9 +263,8 @@ cudaError_t launch_tiles(const Call& call) {
 template <class Reduction, class Element>
 cudaError_t launch_element(const Call& call) {
   if constexpr (!is_converted<Element>) {
-    if (call.plan.family == Family::kColumns || call.plan.family == Family::kThin) {
-      return launch_columns<Reduction, Element>(call);
-    }
+    if (call.plan.family == Family::kThin) return launch_thin<Reduction, Element>(call);
+    if (call.plan.family == Family::kColumns) return launch_columns<Reduction, Element>(call);
     if (call.plan.family != Family::kTiles) return launch_rows<Reduction, Element>(call);
   }
   return launch_tiles<Reduction, Element>(call);

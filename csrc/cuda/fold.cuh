@@ -8,14 +8,17 @@
 
 namespace gpureduce::cuda {
 
+// By recursion: a loop over halves stays one from sixteen values on, and then these are in memory.
 template <class Reduction, int kCount, class Value>
 __device__ __forceinline__ Value fold_registers(Value (&values)[kCount]) {
+  if constexpr (kCount == 1) {
+    return values[0];
+  } else {
+    Value half[kCount / 2];
 #pragma unroll
-  for (int half = kCount / 2; half >= 1; half /= 2) {
-#pragma unroll
-    for (int i = 0; i < half; i++) values[i] = Reduction::merge(values[i], values[i + half]);
+    for (int i = 0; i < kCount / 2; i++) half[i] = Reduction::merge(values[i], values[i + kCount / 2]);
+    return fold_registers<Reduction>(half);
   }
-  return values[0];
 }
 
 // Folds lane = thread * kCount + slot over groups of 2 * distance threads, thread bits first. Every thread of a group
@@ -105,12 +108,47 @@ __device__ __forceinline__ void store(const Outputs& outputs, int64_t index, con
   });
 }
 
-// The same for kCount neighbouring results, at once where their address allows.
+// Bytes that `count` neighbouring results take of the output of the widest ones.
+template <class Reduction, class Value>
+constexpr int widest_results(int count) {
+  using Results = decltype(Reduction::finish(std::declval<Value>(), std::declval<FinishArguments>()));
+  return [&]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
+    return count * std::max({static_cast<int>(sizeof(finish<Reduction, kIndices>(std::declval<Value>(), {})))...});
+  }(std::make_integer_sequence<int, ResultsOf<Results>::kCount>());
+}
+
+// Shared memory through which the warps of a block store what is wider than 16 bytes a thread: these would be pieces of
+// as many lines as there are threads.
+template <int kBytesOfThread, int kThreads>
+struct StoreMemory {
+  static constexpr bool kNeeded = kBytesOfThread > 16;
+  alignas(16) unsigned char bytes[kNeeded ? kThreads * kBytesOfThread : 16];
+  __device__ __forceinline__ uint4* of_warp() {
+    return reinterpret_cast<uint4*>(bytes + (kNeeded ? threadIdx.x / kWarp * kWarp * kBytesOfThread : 0));
+  }
+};
+
+// The packs of a warp's threads, as they lie one after the other in memory, by whole lines.
+template <int kPacks>
+__device__ __forceinline__ void store_packs(uint4* to, const uint4 (&packs)[kPacks], uint4* memory) {
+  const int lane = threadIdx.x % kWarp;
+  const auto spread = [](int i) { return i ^ (i >> 3 & 7); };  // eight threads that follow one another meet in no bank
+#pragma unroll
+  for (int j = 0; j < kPacks; j++) memory[spread(lane * kPacks + j)] = packs[j];
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < kPacks; j++) to[j * kWarp + lane] = memory[spread(j * kWarp + lane)];
+  __syncwarp();
+}
+
+// The same for kCount neighbouring results of each thread that has some (`there`), at once where their address allows.
+// All threads of the warp come, with what memory it has for this.
 template <class Reduction, class Value, int kCount>
 __device__ __forceinline__ void store_neighbours(const Outputs& outputs, int64_t index, const Value (&values)[kCount],
-                                                 const FinishArguments& arguments) {
+                                                 bool there, const FinishArguments& arguments, uint4* memory) {
   for_each_output<Reduction, Value>(outputs, [&]<int kIndex, class Out>(void* data) {
-    struct alignas(kCount * sizeof(Out) < 16 ? kCount * sizeof(Out) : 16) Pack {
+    constexpr int kBytes = kCount * sizeof(Out), kPackBytes = 16;
+    struct alignas(std::min(kBytes, kPackBytes)) Pack {
       Out elements[kCount];
     };
     Pack pack;
@@ -119,13 +157,33 @@ __device__ __forceinline__ void store_neighbours(const Outputs& outputs, int64_t
       pack.elements[k] = narrow<Out>(finish<Reduction, kIndex>(values[k], arguments));
     }
     Out* address = static_cast<Out*>(data) + index;
-    if (reinterpret_cast<uintptr_t>(address) % alignof(Pack) == 0) {
+    const bool aligned = reinterpret_cast<uintptr_t>(address) % alignof(Pack) == 0;
+    if constexpr (kBytes > kPackBytes) {
+      const int lane = threadIdx.x % kWarp;
+      const bool in_line = index == __shfl_sync(kFullMask, index, 0) + lane * kCount;
+      if (__all_sync(kFullMask, there && aligned && in_line)) {
+        uint4 packs[kBytes / kPackBytes];
+        memcpy(packs, &pack, sizeof(pack));
+        store_packs(reinterpret_cast<uint4*>(address - lane * kCount), packs, memory);
+        return;
+      }
+    }
+    if (!there) return;
+    if (aligned) {
       *reinterpret_cast<Pack*>(address) = pack;
     } else {
 #pragma unroll
       for (int k = 0; k < kCount; k++) address[k] = pack.elements[k];
     }
   });
+}
+
+// The first `count` of them, one by one.
+template <class Reduction, class Value, int kCount>
+__device__ __noinline__ void store_some(const Outputs& outputs, int64_t index, const Value (&values)[kCount], int count,
+                                        const FinishArguments& arguments) {
+#pragma unroll 1
+  for (int k = 0; k < count; k++) store<Reduction>(outputs, index + k, values[k], arguments);
 }
 
 }  // namespace gpureduce::cuda

@@ -360,6 +360,16 @@ struct Packed<Marks<Element>, Element> {
 template <class Reduction, class Element>
 struct PackedColumns;
 
+// Of `count` elements, `step` apart: which is the first NaN.
+template <class Reduction, class Element>
+__device__ __noinline__ int find_nan(const Element* element, int64_t step, int count) {
+#pragma unroll 1
+  for (int t = 0; t < count; t++, element += step) {
+    if (is_nan(widen<typename Reduction::Input>(*element))) return t;
+  }
+  return count;
+}
+
 // Bytes are added in pairs of 16-bit sums, the even ones and the odd ones of each word, and these now and then in 32
 // bits.
 template <class Reduction, class Element>

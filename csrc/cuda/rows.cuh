@@ -183,7 +183,7 @@ struct SegmentedFrame {
         high[i] = __ldg(low + (bytes > 0 && whole && !passes_end));
       }
 #pragma unroll
-      for (int i = 0; i < kBatch; i++) batch[i] = shift_bytes(batch[i], high[i], bytes_of(i));
+      for (int i = 0; i < kBatch; i++) batch[i] = shift_bytes<sizeof(Element)>(batch[i], high[i], bytes_of(i));
       if (broken == 0) return;
 #pragma unroll
       for (int i = 0; i < kBatch; i++) {
@@ -205,31 +205,39 @@ struct SegmentedFrame {
 // The vector with the neutral element in all slots but begin .. end - 1.
 template <class Reduction, class Element>
 __device__ __forceinline__ uint4 masked(const uint4& vector, int begin, int end) {
-  Element elements[kSlots<Element>];
-  memcpy(elements, &vector, sizeof(vector));
+  const uint4 neutral = neutral_vector<Reduction, Element>();
+  uint32_t words[4], neutral_words[4];
+  memcpy(words, &vector, sizeof(vector));
+  memcpy(neutral_words, &neutral, sizeof(neutral));
+  constexpr int kSlotBits = 8 * sizeof(Element), kWordBits = 32;
 #pragma unroll
-  for (int k = 0; k < kSlots<Element>; k++) {
-    if (k < begin || k >= end) elements[k] = Reduction::neutral();
+  for (int w = 0; w < 4; w++) {
+    // A funnel shift by a word's bits or more leaves nothing.
+    const uint32_t from = __funnelshift_lc(0, ~0u, max(begin * kSlotBits - w * kWordBits, 0));
+    const uint32_t past = __funnelshift_lc(0, ~0u, max(end * kSlotBits - w * kWordBits, 0));
+    const uint32_t in = from & ~past;
+    words[w] = (words[w] & in) | (neutral_words[w] & ~in);
   }
   uint4 result;
-  memcpy(&result, elements, sizeof(result));
+  memcpy(&result, words, sizeof(result));
   return result;
 }
 
 // Vectors thread, thread + num_threads, ... of each of kRows frames, kBatch loads of each in flight. No load waits for
 // a condition, and all threads walk the same number of batches: a warp that splits, or loads that are waited for one by
-// one, halve the speed.
-template <class Reduction, int kBatch, class Element, int kRows, class State, class Frame>
+// one, halve the speed. `loaded`: the first batch is there already.
+template <class Reduction, class Element, int kBatch, int kRows, class State, class Frame>
 __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frames)[kRows], unsigned thread,
-                                     unsigned num_threads) {
+                                     unsigned num_threads, uint4 (&batch)[kRows][kBatch], bool loaded) {
   constexpr int kCount = kSlots<Element>;
   unsigned longest = 0;
 #pragma unroll
   for (int r = 0; r < kRows; r++) longest = max(longest, frames[r].num_vectors());
   for (unsigned done = 0; done < longest; done += kBatch * num_threads) {
-    uint4 batch[kRows][kBatch];
 #pragma unroll
-    for (int r = 0; r < kRows; r++) frames[r].load(batch[r], done + thread, num_threads);
+    for (int r = 0; r < kRows; r++) {
+      if (done > 0 || !loaded) frames[r].load(batch[r], done + thread, num_threads);
+    }
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
       const unsigned num_vectors = frames[r].num_vectors();
@@ -266,6 +274,13 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
   }
 }
 
+template <class Reduction, int kBatch, class Element, int kRows, class State, class Frame>
+__device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frames)[kRows], unsigned thread,
+                                     unsigned num_threads) {
+  uint4 batch[kRows][kBatch];
+  walk<Reduction, Element>(states, frames, thread, num_threads, batch, false);
+}
+
 // The focus of the leaf that starts at `first`.
 template <class Reduction, class Element>
 __device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, const FinishArguments& arguments) {
@@ -281,17 +296,25 @@ template <class Reduction, class Element>
 inline constexpr int kMaxRowThreads =
     (Reduction::kOrdered && sizeof(Element) == 1) || has_wide_lanes<Reduction>() ? 128 : 256;
 
-// Up to 32 threads for each row of one leaf, any alignment, and kRows rows at once. All threads of a row hold its
-// result; the first one stores it.
-template <class Reduction, class Element, bool kAligned>
+// Vectors of a row that a thread of a block has in flight: `most`, and one more where rows may be shifted. Such a row
+// often fills all threads and has one vector more, which is to come with the others. Where there is no kernel for
+// aligned rows these would pay for it.
+template <class Reduction, class Element>
+constexpr int row_batch(int most, bool aligned) {
+  return most + (has_all_kernels<Reduction, Element> && !aligned ? 1 : 0);
+}
+
+// Up to 32 threads for each row of one leaf, any alignment, kRows rows at once and kBatch vectors of each in flight.
+// All threads of a row hold its result; the first one stores it.
+template <class Reduction, class Element, bool kAligned, int kBatch>
 __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ RowsArguments args) {
   using ThreadState = State<Reduction, Element>;
   constexpr int kRows = rows_at_once(has_wide_lanes<Reduction>());
   wait_for_previous_kernel();
   let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
-  const int threads = args.threads_per_row, groups = kWarp / threads;
-  const int thread = threadIdx.x % threads, group = threadIdx.x % kWarp / threads;
+  const int threads = args.threads_per_row, log2_threads = log2_on_device(threads), groups = kWarp >> log2_threads;
+  const int thread = threadIdx.x & (threads - 1), group = threadIdx.x % kWarp >> log2_threads;
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
     const int64_t first_row = (item * (blockDim.x / kWarp) + threadIdx.x / kWarp) * (groups * kRows) + group;
     const auto row_of = [&](int r) { return first_row + r * groups; };
@@ -313,7 +336,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
       ThreadState states[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; r++) states[r].begin(-frames[r].skip, focus[r]);
-      walk<Reduction, kAligned ? 4 : 5, Element>(states, frames, thread, threads);
+      walk<Reduction, kBatch, Element>(states, frames, thread, threads);
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
         states[r].finish();
@@ -328,14 +351,6 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
       }
     }
   }
-}
-
-// Vectors of a row that a thread of a block has in flight: `most`, and one more where rows may be shifted. Such a row
-// often fills all threads and has one vector more, which is to come with the others. Where there is no kernel for
-// aligned rows these would pay for it.
-template <class Reduction, class Element>
-constexpr int row_batch(int most, bool aligned) {
-  return most + (has_all_kernels<Reduction, Element> && !aligned ? 1 : 0);
 }
 
 // A block for kRows rows of one leaf, or for the two leaves of a row (kPair), and nothing else in it, so that many
@@ -423,7 +438,7 @@ constexpr bool is_segmented(RowsForm form) {
 // one's shared memory. Otherwise they meet in memory, and the last block to draw a ticket folds them.
 template <class Reduction, class Element, RowsForm kForm>
 __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == RowsForm::kBrokenSegments ? 512
-                                                                       : Joined<Reduction>                ? 768
+                                                                       : Joined<Reduction>                ? 512
                                                                                                           : 1024) /
                                                                           kMaxRowThreads<Reduction, Element>)
     rows_block_kernel(
@@ -433,10 +448,12 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
   using ThreadState = State<Reduction, Element>;
   constexpr bool kCluster = kForm == RowsForm::kCluster;
   constexpr bool kAligned = kForm == RowsForm::kAlignedTicket || kForm == RowsForm::kSegments;
-  // In 64 registers.
-  constexpr bool kFewRegisters = (sizeof(Element) == 1 && !Reduction::kOrdered) ||
+  // In 64 registers, or 128.
+  constexpr bool kFewRegisters = (sizeof(Element) == 1 && !Reduction::kOrdered) || Joined<Reduction> ||
                                  (has_wide_lanes<Reduction>() && kForm == RowsForm::kAlignedTicket);
   constexpr int kBatch = is_segmented(kForm) ? 4 : row_batch<Reduction, Element>(kFewRegisters ? 8 : 4, kAligned);
+  // Whether the next leaf is on its way while one is folded: where that costs no registers that there are not.
+  constexpr bool kAhead = kForm == RowsForm::kAlignedTicket && Reduction::kOrdered && !Focused<Reduction>;
   // What a leaf leaves here: the focus that it is to be walked with again, then the value that it has with a focus,
   // then its part, which is computed for all leaves at once.
   using Unfinished = UnfinishedLeaf<Reduction>;
@@ -476,7 +493,18 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
       const int leaf = first_leaf + i;
       return leaf == args.num_leaves - 1 ? args.length - leaf * args.leaf_elements : args.leaf_elements;
     };
+    const auto start_of = [&](int i) { return (first_leaf + i) * args.leaf_elements; };
+    const auto frame_of = [&](int i) {
+      if constexpr (is_segmented(kForm)) {
+        return SegmentedFrame<Element, kAligned>{args, elements, start_of(i), static_cast<unsigned>(count_of(i))};
+      } else {
+        const bool goes_on = first_leaf + i < args.num_leaves - 1 || args.template goes_on_after<kSlots<Element>>(row);
+        return Frame<Element, kAligned>(elements + start_of(i), count_of(i), goes_on);
+      }
+    };
     // All leaves, and after that again those whose focus did not suit them.
+    uint4 batch[1][kBatch];
+    bool loaded = false;
     for (bool again = false, more = true; more; again = true) {
       more = false;
       for (int i = 0; i < num_leaves; i++) {
@@ -484,26 +512,19 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
         if constexpr (Focused<Reduction>) {
           if (again && !(wait_for_focus[i / kMaskBits] & bit)) continue;
         }
-        const int64_t start = (first_leaf + i) * args.leaf_elements, count = count_of(i);
-        const auto make_frame = [&] {
-          if constexpr (is_segmented(kForm)) {
-            return SegmentedFrame<Element, kAligned>{args, elements, start, static_cast<unsigned>(count)};
-          } else {
-            const bool goes_on =
-                first_leaf + i < args.num_leaves - 1 || args.template goes_on_after<kSlots<Element>>(row);
-            return Frame<Element, kAligned>(elements + start, count, goes_on);
-          }
-        };
-        const decltype(make_frame()) frames[1] = {make_frame()};
+        const int64_t count = count_of(i);
+        const decltype(frame_of(i)) frames[1] = {frame_of(i)};
         FocusOf<Reduction> focus{};
         if constexpr (Focused<Reduction>) {
-          const Element* first = elements + start;
-          if constexpr (is_segmented(kForm)) first = frames[0].locate(start).elements;
+          const Element* first = elements + start_of(i);
+          if constexpr (is_segmented(kForm)) first = frames[0].locate(start_of(i)).elements;
           focus = again ? unfinished_of(i)->focus : focus_at<Reduction>(first, args.finish);
         }
         ThreadState states[1];
-        states[0].begin(start - frames[0].skip, focus);
-        walk<Reduction, kBatch, Element>(states, frames, thread, num_threads);
+        states[0].begin(start_of(i) - frames[0].skip, focus);
+        walk<Reduction, Element>(states, frames, thread, num_threads, batch, loaded);
+        loaded = kAhead && i + 1 < num_leaves;
+        if (loaded) frame_of(i + 1).load(batch[0], thread, num_threads);
         states[0].finish();
         if constexpr (kBuffers == 1) __syncthreads();
         memory[buffer].put(states[0], thread, num_threads);

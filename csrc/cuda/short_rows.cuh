@@ -16,8 +16,8 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
   wait_for_previous_kernel();
   let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
-  const int threads = args.threads_per_row, groups = kWarp / threads;
-  const int thread = threadIdx.x % threads, group = threadIdx.x % kWarp / threads;
+  const int threads = args.threads_per_row, log2_threads = log2_on_device(threads), groups = kWarp >> log2_threads;
+  const int thread = threadIdx.x & (threads - 1), group = threadIdx.x % kWarp >> log2_threads;
   const int num_vectors = static_cast<int>(args.length) / kCount;
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
     const int64_t warp = item * (blockDim.x / kWarp) + threadIdx.x / kWarp;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
 // Rows that are shorter than a vector, without gaps: a thread takes groups of rows that fill whole vectors, and stores
 // the rows of a group at once.
 template <class Reduction, class Element, int kLength>
-__device__ __forceinline__ void reduce_tiny_rows(const RowsArguments& args) {
+__device__ __forceinline__ void reduce_tiny_rows(const RowsArguments& args, uint4* store_memory) {
   using Value = typename Reduction::Value;
   using Input = typename Reduction::Input;
   constexpr int kCount = kSlots<Element>, kLanes = next_power_of_two(kLength);
@@ -109,7 +109,6 @@ __device__ __forceinline__ void reduce_tiny_rows(const RowsArguments& args) {
 #pragma unroll
     for (int g = 0; g < kTiny.groups; g++) {
       const int64_t group = first_group + g * blockDim.x;
-      if (group >= num_groups) continue;
       Element elements[kTiny.vectors * kCount];
       memcpy(elements, vectors[g], sizeof(elements));
       Value results[kTiny.rows];
@@ -123,19 +122,22 @@ __device__ __forceinline__ void reduce_tiny_rows(const RowsArguments& args) {
         }
         results[r] = fold_registers<Reduction>(lanes);
       }
-      store_neighbours<Reduction>(args.outputs, group * kTiny.rows, results, args.finish);
+      store_neighbours<Reduction>(args.outputs, group * kTiny.rows, results, group < num_groups, args.finish,
+                                  store_memory);
     }
   }
 }
 
 template <class Reduction, class Element>
-__global__ void __launch_bounds__(256) tiny_rows_kernel(const __grid_constant__ RowsArguments args) {
+__global__ void __launch_bounds__(kTinyThreads) tiny_rows_kernel(const __grid_constant__ RowsArguments args) {
+  __shared__ StoreMemory<widest_results<Reduction, typename Reduction::Value>(kSlots<Element>), kTinyThreads>
+      store_memory;
   wait_for_previous_kernel();
   let_next_kernel_start();
   [&]<int... kLengths>(std::integer_sequence<int, kLengths...>) {
     const auto reduce = [&]<int kLength>() {
       if constexpr (kLength > 1 && kLength < kSlots<Element>) {
-        if (args.length == kLength) reduce_tiny_rows<Reduction, Element, kLength>(args);
+        if (args.length == kLength) reduce_tiny_rows<Reduction, Element, kLength>(args, store_memory.of_warp());
       }
     };
     (reduce.template operator()<kLengths>(), ...);
@@ -151,19 +153,22 @@ struct StagedArguments : RowsArguments {
 };
 
 template <class Reduction, class Element, int kLanes>
-__device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, const Element* staged, int64_t first_row,
+__device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, uint32_t staged, int64_t first_row,
                                                  int num_rows) {
   using Value = typename Reduction::Value;
   using Input = typename Reduction::Input;
-  const int threads = args.threads_per_row, rows_at_once = blockDim.x / threads;
-  const int thread = threadIdx.x % threads;
+  const int threads = args.threads_per_row, log2_threads = log2_on_device(threads);
+  const int rows_at_once = blockDim.x >> log2_threads, thread = threadIdx.x & (threads - 1);
   const int length = static_cast<int>(args.length), row_stride = static_cast<int>(args.row_stride);
   // All threads of a warp stay to the end, for the shuffles.
   for (int done = 0; done < num_rows; done += rows_at_once) {
-    const int row = done + threadIdx.x / threads;
+    const int row = done + (threadIdx.x >> log2_threads);
     const bool there = row < num_rows;
-    const Element* elements = staged + (there ? row * row_stride : 0);
-    FocusOf<Reduction> focus = focus_at<Reduction>(elements, args.finish);
+    const uint32_t elements = staged + (there ? row * row_stride : 0) * sizeof(Element);
+    FocusOf<Reduction> focus{};
+    if constexpr (Focused<Reduction>) {
+      focus = Reduction::focus(widen<Input>(load_shared<Element>(elements)), args.finish);
+    }
     PartOf<Reduction> result;
     for (bool again = true; again;) {
       constexpr int kValues = Reduction::kOrdered ? kLanes : 2;  // two chains are enough where any order will do
@@ -174,12 +179,14 @@ __device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, co
       for (int l = 0; l < kLanes; l++) {
         const int i = l * threads + thread;
         Value& lane = lanes[l % kValues];
+        // What lies behind the row is loaded too, and not taken. Less than half of the lanes can be empty.
+        auto element = load_shared<Element>(elements + i * static_cast<int>(sizeof(Element)));
+        const bool taken = l < kLanes / 2 || i < length;
         if constexpr (has_neutral<Reduction>) {
-          Element element = Reduction::neutral();
-          if (i < length) element = elements[i];
+          if (!taken) element = Reduction::neutral();
           lane = take_element<Reduction>(lane, widen<Input>(element), i, focus);
-        } else if (i < length) {
-          lane = take_element<Reduction>(lane, widen<Input>(elements[i]), i, focus);
+        } else if (taken) {
+          lane = take_element<Reduction>(lane, widen<Input>(element), i, focus);
         }
       }
       Value folded[1] = {fold_registers<Reduction>(lanes)};
@@ -202,25 +209,20 @@ __global__ void __launch_bounds__(256) staged_rows_kernel(const __grid_constant_
   wait_for_previous_kernel();
   let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
+  const uint32_t memory = shared_address(shared_memory);
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
     const int64_t first_row = item * args.rows_per_tile;
     const int num_rows = static_cast<int>(min(static_cast<int64_t>(args.rows_per_tile), args.num_rows - first_row));
     const Frame<Element, false> frame(input + first_row * args.row_stride,
                                       (num_rows - 1) * args.row_stride + args.length,
                                       args.goes_on_after<kSlots<Element>>(first_row + num_rows - 1));
-    const unsigned num_vectors = frame.num_vectors();
-    constexpr int kBatch = 4;
-    for (unsigned v = threadIdx.x; v < num_vectors; v += kBatch * blockDim.x) {
-      uint4 batch[kBatch];
-      frame.load(batch, v, blockDim.x);
-#pragma unroll
-      for (int i = 0; i < kBatch; i++) {
-        const unsigned at = v + i * blockDim.x;
-        if (at < num_vectors) shared_memory[at] = at < frame.loadable() ? batch[i] : frame.load_last();
-      }
+    for (unsigned v = threadIdx.x; v < frame.loadable(); v += blockDim.x) {
+      copy_async(memory + v * sizeof(uint4), frame.vectors + v);
     }
+    if (threadIdx.x == 0 && frame.loadable() < frame.num_vectors()) shared_memory[frame.loadable()] = frame.load_last();
+    wait_for_copies();
     __syncthreads();
-    const auto* staged = reinterpret_cast<const Element*>(shared_memory) + frame.skip;
+    const uint32_t staged = memory + frame.skip * sizeof(Element);
     const auto fold = [&]<int kLanes>() {
       fold_staged_rows<Reduction, Element, kLanes>(args, staged, first_row, num_rows);
     };

@@ -236,8 +236,9 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
       while (2 * step * outputs <= threads && 2 * step <= num_entries) step *= 2;
       auto* entries_stack = reinterpret_cast<Part*>(bytes + args.shared.stack) + thread;
       for (int i = thread; i < step * outputs; i += threads) {
-        parts[i] = fold_entries<Reduction>(partials + i % outputs, num_entries, padded_leaves, args.num_leaves,
-                                           i / outputs, step, outputs, {entries_stack, threads});
+        parts[i] = fold_entries<Reduction>(partials + i % outputs, num_entries, i / outputs, step, outputs,
+                                           HalvesStack<Reduction, Part, 1>{entries_stack, threads},
+                                           [&](int entry) { return (entry & (padded_leaves - 1)) < args.num_leaves; });
       }
       fold_shared<Reduction>(parts, step, outputs);
     } else {

@@ -183,7 +183,6 @@ JsonObject describe(const Plan& plan, const Order& order) {
       .add("lanes_per_thread", plan.lanes_per_thread)
       .add("rows_of_unit", plan.rows_of_unit)
       .add("one_at_a_time", plan.one_at_a_time)
-      .add("owns_outputs", plan.owns_outputs)
       .add("tile_outputs", plan.tile_outputs)
       .add("num_tiles", plan.num_tiles);
 }

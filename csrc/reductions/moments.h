@@ -25,7 +25,7 @@ struct Moments {
   static constexpr bool kWideLane = true;
   static constexpr bool kCommon = true;
 
-  static constexpr int64_t kFew = 2048;  // elements
+  static constexpr int64_t kFew = 2048, kMany = 65536;  // elements of a leaf
 
   struct Value {
     Input sum;
@@ -69,10 +69,10 @@ struct Moments {
         }
       }
     }
-    // The difference that the variance is computed from would lose more than four of the squares' bits, or three where
-    // they are too few for their roundings to cancel. Where a leaf's first element was out of range, its mean is found
-    // in two steps.
-    const Real most = count < kFew ? Real(0.875) : Real(0.9375);
+    // The difference that the variance is computed from would lose more than two of the squares' bits; or three, or
+    // four, where there are so many that their roundings cancel, and a leaf that is walked again is waited for. Where a
+    // leaf's first element was out of range, its mean is found in two steps.
+    const Real most = count < kFew ? Real(0.75) : count < kMany ? Real(0.875) : Real(0.9375);
     if (focus.centred < 2 && product(value.sum * inverse, value.sum) > most * value.squares) {
       focus.shift = focus.shift + value.sum * inverse;
       focus.centred++;
