@@ -25,6 +25,9 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+// Leaves of a reduction: so many or fewer, in every kernel.
+inline constexpr int64_t kMaxLeaves = 512;
+
 struct Order {
   int64_t lanes = 1;          // a power of two
   int64_t leaf_elements = 1;  // of every leaf but the last
@@ -42,7 +45,7 @@ constexpr Order make_order(int64_t length, int64_t element_bytes, bool wide_lane
   constexpr int64_t kMinLaneBytes = 512;                   // of one element in every lane
   const int64_t max_lane_bytes = wide_lane ? 2048 : 4096;
   constexpr int64_t kMaxLanes = 2048;  // 1-byte elements would have 4096
-  constexpr int64_t kMinLeafBytes = 16384, kMaxLeaves = 512;
+  constexpr int64_t kMinLeafBytes = 16384;
   Order order;
   if (ceil_div(length * element_bytes, kVectorBytes) <= kTreeVectors) {
     order.lanes = next_power_of_two(length);

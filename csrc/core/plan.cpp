@@ -8,7 +8,6 @@ namespace gpureduce {
 namespace {
 
 constexpr int kVectorBytes = 16, kWarp = 32;
-constexpr int64_t kMaxColumnLeaves = 512;  // where the order is free
 
 int64_t floor_power_of_two(int64_t x) {
   return x <= 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(x)));
@@ -97,10 +96,9 @@ bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const D
 // Where the order is free, long rows are cut into as few leaves as leave every multiprocessor enough to do: each is
 // folded once.
 void cut_free_rows(const Problem& problem, const DeviceLimits& limits, Plan& plan) {
-  constexpr int64_t kMostLeaves = 512;                    // core/order.h
   constexpr int64_t kMaxLeafElements = int64_t{1} << 28;  // the kernel counts vectors in 32 bits
   const int64_t blocks = int64_t{policy::kFreeBlocksPerSm} * limits.num_sms;
-  const int64_t most = std::min(kMostLeaves, plan.order.num_leaves);
+  const int64_t most = std::min(kMaxLeaves, plan.order.num_leaves);
   const int64_t least = std::min(most, ceil_div(problem.length, kMaxLeafElements));
   const int64_t leaves = std::clamp(blocks / problem.num_outputs, least, most);
   const int64_t step = policy::kFreeLeafStep / problem.element_bytes;
@@ -282,9 +280,8 @@ void set_columns_tile(const Problem& problem, const KernelTraits& traits, const 
     // The kernel counts the rows of a leaf in 32 bits, with room for a few rounds more.
     constexpr int64_t kMaxLeafRows = int64_t{1} << 28;
     const int64_t most_rows = traits.most_lane_rows > 0 ? int64_t{traits.most_lane_rows} * plan.lanes : kMaxLeafRows;
-    const int64_t least = std::clamp<int64_t>(ceil_div(rows, most_rows), 1, kMaxColumnLeaves);
-    const int64_t most =
-        std::clamp<int64_t>(ceil_div(rows, plan.lanes * policy::kMinFreeRounds), least, kMaxColumnLeaves);
+    const int64_t least = std::clamp<int64_t>(ceil_div(rows, most_rows), 1, kMaxLeaves);
+    const int64_t most = std::clamp<int64_t>(ceil_div(rows, plan.lanes * policy::kMinFreeRounds), least, kMaxLeaves);
     const int64_t leaves = std::clamp<int64_t>(blocks / std::max<int64_t>(1, plan.num_tiles), least, most);
     plan.order.lanes = plan.lanes;
     plan.order.leaf_elements = ceil_div(ceil_div(rows, leaves), plan.vector) * plan.vector;

@@ -30,8 +30,8 @@ constexpr int rows_at_once(bool wide_lane) {
 }
 // Leaves of one output that a block of the rows kernels may keep in its shared memory.
 constexpr int max_leaves_of_block(int leaf_bytes) {
-  constexpr int kBytes = 12 * 1024, kMostLeaves = 512;  // core/order.h
-  return std::min(kMostLeaves, kBytes / leaf_bytes);
+  constexpr int kBytes = 12 * 1024;
+  return std::min(static_cast<int>(kMaxLeaves), kBytes / leaf_bytes);
 }
 // Lanes that a thread of the columns kernel loads side by side, where a lane takes `rounds` elements at once: 1, 2
 // or 4.
