@@ -134,7 +134,7 @@ struct Plan {
   int64_t row_stride = 0;  // also of the columns kernel: from one position to the next
   int threads_per_row = 0;
   int vectors_per_thread = 1;                   // short rows, and rows of a warp: at most
-  int rows_per_tile = 0, lanes_per_thread = 1;  // staged rows; columns and tiles: lanes that a thread walks
+  int rows_per_tile = 0, lanes_per_thread = 1;  // staged rows; thin, columns and tiles: lanes that a thread walks
   int64_t segment_elements = 0;                 // segments
   bool aligned = false;                         // every vector that is read starts at a multiple of its size
 

@@ -73,8 +73,9 @@ inline constexpr int64_t kMinBlockBytes = 8192;
 // Lanes of one leaf over blocks: each more is one more partial result to fold.
 inline constexpr int64_t kMaxLaneSplits = 32;
 
-// Partial results that a thread of the last block may fold one after the other, and the counters that are there.
+// Partial results that a thread of the last block may fold one after the other.
 inline constexpr int64_t kMostSerialEntries = 16;
+// Counters that a call may ask for: a stream has so many.
 inline constexpr int64_t kMostCounters = 8192;
 
 // Shared memory of a block of columns: three blocks and more fit a multiprocessor.

@@ -122,11 +122,7 @@ struct ColumnsWalk {
                                                    Value (&values)[kVector], const Vector& unit, int64_t row, int k) {
     const Input x = unit.template at<Input>(k);
     const int64_t index = row * args.row_place + me.position[k];
-    if constexpr (requires { Reduction::take_in_turn(values[k], x, index); }) {
-      values[k] = Reduction::take_in_turn(values[k], x, index);
-    } else {
-      values[k] = take_element<Reduction>(values[k], x, index, me.focus[k]);
-    }
+    values[k] = take_next<Reduction>(values[k], x, index, me.focus[k]);
   }
 
   // Lane number c of the thread's, in bit-reversed order: lanes (q * lanes + y) * lane_splits + z for every q.
@@ -186,14 +182,7 @@ struct ColumnsWalk {
           for (int k = 0; k < kVector; k++) folded[k] = Reduction::identity();
           if (kAll || has_neutral<Reduction> || (l < lanes && i < length)) take(args, me, folded, units[l], start + i);
           if (!kAll && !has_neutral<Reduction> && i == last_lane && l < lanes) take_last(args, me, folded);
-          int level = 0;
-#pragma unroll
-          for (; l >> level & 1; level++) {
-#pragma unroll
-            for (int k = 0; k < kVector; k++) folded[k] = Reduction::merge(unfolded[level][k], folded[k]);
-          }
-#pragma unroll
-          for (int k = 0; k < kVector; k++) unfolded[level][k] = folded[k];
+          fold_in_turn<Reduction>(unfolded, folded, l);
         }
       };
       // Without a condition where all lanes are there.

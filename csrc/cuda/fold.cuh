@@ -95,6 +95,32 @@ struct HalvesStack {
   }
 };
 
+// The same in registers, where c is known when the loop is unrolled: `values` is number c, and afterwards all that it
+// completes.
+template <class Reduction, class Value, int kCount, int kLevels>
+__device__ __forceinline__ void fold_in_turn(Value (&unfolded)[kLevels][kCount], Value (&values)[kCount], int c) {
+  int level = 0;
+#pragma unroll
+  for (; c >> level & 1; level++) {
+#pragma unroll
+    for (int k = 0; k < kCount; k++) values[k] = Reduction::merge(unfolded[level][k], values[k]);
+  }
+#pragma unroll
+  for (int k = 0; k < kCount; k++) unfolded[level][k] = values[k];
+}
+
+// Takes an element that stands behind all that the value has taken.
+template <class Reduction>
+__device__ __forceinline__ typename Reduction::Value take_next(typename Reduction::Value value,
+                                                               typename Reduction::Input x, int64_t index,
+                                                               const FocusOf<Reduction>& focus) {
+  if constexpr (requires { Reduction::take_in_turn(value, x, index); }) {
+    return Reduction::take_in_turn(value, x, index);
+  } else {
+    return take_element<Reduction>(value, x, index, focus);
+  }
+}
+
 __device__ __forceinline__ int reverse_bits(int x, int bits) {
   return bits == 0 ? 0 : static_cast<int>(__brev(static_cast<unsigned>(x)) >> (32 - bits));
 }

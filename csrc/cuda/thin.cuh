@@ -138,14 +138,6 @@ struct ThinWalk {
     }
   }
 
-  static __device__ __forceinline__ Value take(Value value, Input x, int64_t index, const Focus& focus) {
-    if constexpr (requires { Reduction::take_in_turn(value, x, index); }) {
-      return Reduction::take_in_turn(value, x, index);
-    } else {
-      return take_element<Reduction>(value, x, index, focus);
-    }
-  }
-
   // The fold of a batch's lanes; where the order is free, of its rows and of what `values` held.
   template <bool kWhole>
   static __device__ __forceinline__ void fold(const ThinArguments& args, const Batch& batch, const Load (&loads)[kRows],
@@ -163,19 +155,12 @@ struct ThinWalk {
         const Vector vector = batch.get(args, loads[r], r);
 #pragma unroll
         for (int k = 0; k < kVector; k++) {
-          values[k] = take(values[k], vector.template at<Input>(k), batch.row(r) * args.row_place, focus[k]);
+          values[k] =
+              take_next<Reduction>(values[k], vector.template at<Input>(k), batch.row(r) * args.row_place, focus[k]);
         }
       }
       if constexpr (Reduction::kOrdered) {
-        // Neighbours first is halves.
-        int level = 0;
-#pragma unroll
-        for (; r >> level & 1; level++) {
-#pragma unroll
-          for (int k = 0; k < kVector; k++) values[k] = Reduction::merge(unfolded[level][k], values[k]);
-        }
-#pragma unroll
-        for (int k = 0; k < kVector; k++) unfolded[level][k] = values[k];
+        fold_in_turn<Reduction>(unfolded, values, r);
       }
     }
   }

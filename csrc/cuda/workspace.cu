@@ -11,14 +11,15 @@
 #include <mutex>
 #include <vector>
 
+#include "core/policy.h"
 #include "cuda/dispatch.cuh"
 #include "cuda/launch.h"
 
 namespace gpureduce::cuda {
 namespace {
 
-constexpr size_t kPartialBytes = 64 * 1024;        // beside the counters of a stream
-constexpr size_t kStreamCounterBytes = 32 * 1024;  // more than any plan asks for on one stream
+constexpr size_t kPartialBytes = 64 * 1024;  // beside the counters of a stream
+constexpr size_t kStreamCounterBytes = policy::kMostCounters * sizeof(unsigned);
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr size_t kSmallestSlot = 256;  // a memory transaction is never shared
 
