@@ -26,6 +26,7 @@ from dtypes import (
     of_torch,
 )
 from tensors import DEVICES, assert_same_bits, one_nan
+from torch.autograd import forward_ad
 
 ops = torch.ops.gpureduce
 # Most tests here ask every device in turn.
@@ -500,6 +501,15 @@ def test_a_backward_says_that_there_is_no_derivative(op: str, device: str) -> No
     assert t.grad is None
     with torch.no_grad():
         assert not getattr(ops, op)(t).requires_grad
+
+
+@pytest.mark.parametrize("op", ["sum", "argmax", "stats", "count_nonzero"])
+def test_a_forward_gradient_is_refused(op: str, device: str) -> None:
+    t = torch.arange(6.0, device=device)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(t, torch.ones_like(t))
+        with pytest.raises(NotImplementedError, match=rf"gpureduce::{op}.*no derivative"):
+            getattr(ops, op)(dual)
 
 
 def test_no_result_of_stats_has_a_derivative(device: str) -> None:

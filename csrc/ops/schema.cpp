@@ -1,7 +1,9 @@
 // Every schema and tag, and the kernels behind each dispatch key.
 #include <string>
 
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/library.h>
 
 #include "ops/backends.h"
@@ -75,19 +77,50 @@ std::string name_of(const c10::OperatorHandle& op) {
   return op.schema().name() + "(): ";
 }
 
+// The tensor that an op reduces, its first argument.
+const at::Tensor& self_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  return stack[stack.size() - op.schema().arguments().size()].toTensor();
+}
+
 void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const at::Tensor& self = (*stack)[stack->size() - op.schema().arguments().size()].toTensor();
+  const at::Tensor& self = self_of(op, *stack);
   std::string kind = c10::str("layout ", self.is_nested() ? at::kStrided : self.layout());
   if (self.is_nested()) kind = "a nested tensor";
   if (self.is_quantized()) kind = c10::str("a quantized tensor (", self.scalar_type(), ")");
   TORCH_CHECK_NOT_IMPLEMENTED(false, name_of(op), "self: expected a dense strided tensor, got ", kind);
 }
 
-template <void (*kKernel)(const c10::OperatorHandle&, torch::jit::Stack*)>
+template <auto kKernel>
 void register_for_all(torch::Library& library) {
   const auto add = [&](const char* name) { library.impl(name, torch::CppFunction::makeFromBoxedFunction<kKernel>()); };
   for_each_name(add);
   add("sum_rung");
+}
+
+// No derivatives: a forward works on a tensor that requires grad, a backward says that there is none. It does what
+// torch's autogradNotImplementedFallback() would, which looks at every argument and result for what no op here has
+// (other tensors, views, results in place): that shows in the time of a small call.
+void forward_only(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  using torch::autograd::NotImplemented;
+  std::shared_ptr<NotImplemented> backward;
+  {
+    const at::Tensor& self = self_of(op, *stack);
+    TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::isFwGradDefined(self), name_of(op),
+                                "self: expected a tensor without a forward gradient: the op has no derivative");
+    if (torch::autograd::compute_requires_grad(self)) {
+      backward = {new NotImplemented(op.schema().name()), torch::autograd::deleteNode};
+      backward->set_next_edges(torch::autograd::collect_next_edges(self));
+    }
+  }
+  {
+    at::AutoDispatchBelowADInplaceOrView below;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+  if (backward == nullptr) return;
+  for (const c10::IValue& result : torch::jit::last(*stack, op.schema().returns().size())) {
+    const at::Tensor& tensor = result.toTensor();
+    if (torch::autograd::isDifferentiableType(tensor.scalar_type())) torch::autograd::set_history(tensor, backward);
+  }
 }
 
 #ifndef GPUREDUCE_WITH_CUDA
@@ -130,12 +163,8 @@ TORCH_LIBRARY_IMPL(gpureduce, CUDA, library) {
 #endif
 }
 
-// No derivatives: a forward works on a tensor that requires grad, a backward says that there is none.
 TORCH_LIBRARY_IMPL(gpureduce, Autograd, library) {
-  if (!is_first_copy) return;
-  const auto add = [&](const char* name) { library.impl(name, torch::autograd::autogradNotImplementedFallback()); };
-  for_each_name(add);
-  add("sum_rung");
+  if (is_first_copy) register_for_all<forward_only>(library);
 }
 
 namespace {
