@@ -4,19 +4,32 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/elements.h"
+#include "cpu/pack.h"
 
 namespace gpureduce::cpu {
 
 // Whether there is a loop of vectors for it; else elements are converted one by one.
 template <class To, class From>
 inline constexpr bool converts_in_vectors =
-    std::is_floating_point_v<To> && (std::is_integral_v<From> || std::is_same_v<From, Bool>);
+    is_small_float<From> ? std::is_same_v<To, float>
+                         : std::is_floating_point_v<To> && (std::is_integral_v<From> || std::is_same_v<From, Bool>);
+
+// All values of a type of one byte: there are fewer of them than steps in a conversion of several.
+template <class From>
+inline constexpr auto all_floats = [] {
+  std::array<float, 256> floats{};
+  for (int bits = 0; bits < 256; bits++) floats[bits] = to_float(From{static_cast<uint8_t>(bits)});
+  return floats;
+}();
 
 template <class To, class From>
 void convert_narrow(To* __restrict to, const From* __restrict from, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    if constexpr (std::is_same_v<From, Bool>) {
+    if constexpr (is_small_float<From> && sizeof(From) == 1) {
+      to[i] = all_floats<From>[from[i].bits];
+    } else if constexpr (is_small_float<From>) {
+      to[i] = to_float(from[i]);
+    } else if constexpr (std::is_same_v<From, Bool>) {
       to[i] = static_cast<To>(static_cast<int32_t>(from[i].bits != 0));
     } else {
       to[i] = static_cast<To>(static_cast<int32_t>(from[i]));
@@ -24,10 +37,24 @@ void convert_narrow(To* __restrict to, const From* __restrict from, int64_t coun
   }
 }
 
+// By the processor's own instruction.
+inline void convert_halves(float* __restrict to, const Half* __restrict from, int64_t count) {
+  constexpr int64_t kSize = Pack<float>::kSize;
+  int64_t i = 0;
+  for (; i + kSize <= count; i += kSize) {
+    Pack<float> pack;
+    avx2::load(pack, from + i);
+    std::memcpy(to + i, &pack, sizeof pack);
+  }
+  for (; i < count; i++) to[i] = to_float(from[i]);
+}
+
 // AVX2 has instructions for int32 only. Most blocks of longer integers hold none that is longer than that.
-template <class To, class From>
+template <Isa kIsa, class To, class From>
 void convert_neighbours(To* __restrict to, const From* __restrict from, int64_t count) {
-  if constexpr (sizeof(From) < 4 || std::is_same_v<From, int32_t>) {
+  if constexpr (std::is_same_v<From, Half> && has_avx2<kIsa>) {
+    convert_halves(to, from, count);
+  } else if constexpr (sizeof(From) < 4 || std::is_same_v<From, int32_t>) {
     convert_narrow(to, from, count);
   } else {
     constexpr int64_t kBlock = 64;

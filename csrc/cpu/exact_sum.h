@@ -13,7 +13,7 @@ struct ExactSum {
   using Input = Accumulator<Element>;
   using Part = Acc;
   static constexpr bool kOrdered = false;
-  static constexpr bool kCommon = true;
+  static constexpr bool kCommon = std::is_same_v<Acc, float>;
 
   static constexpr Value identity() { return 0; }
   static constexpr Part part_identity() { return 0; }

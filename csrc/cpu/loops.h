@@ -55,7 +55,7 @@ void take_rows(typename Lane::Value* __restrict lanes, Rows<Source> rows, Focuse
 }
 
 // `rounds` of them, a row every `row_step` elements; `first`: the lanes start from the identity.
-template <class Lane, class Source, class Focuses>
+template <Isa kIsa, class Lane, class Source, class Focuses>
 void take_rounds(typename Lane::Value* lanes, const Source* rows, int64_t row_step, int64_t rounds, bool first,
                  Focuses focuses, Indices indices, int64_t round_step) {
   const auto take = [&]<int kCount, bool kFirst>() {
@@ -66,12 +66,16 @@ void take_rounds(typename Lane::Value* lanes, const Source* rows, int64_t row_st
     rounds -= kCount;
     indices.first += kCount * round_step;
   };
-  if (first && rounds >= kRounds) {
-    take.template operator()<kRounds, true>();
+  if constexpr (has_all_forms<kIsa>) {
+    if (first && rounds >= kRounds) {
+      take.template operator()<kRounds, true>();
+    } else if (first) {
+      take.template operator()<1, true>();
+    }
+    while (rounds >= kRounds) take.template operator()<kRounds, false>();
   } else if (first) {
-    take.template operator()<1, true>();
+    std::fill_n(lanes, indices.groups * indices.group, Lane::identity());
   }
-  while (rounds >= kRounds) take.template operator()<kRounds, false>();
   while (rounds > 0) take.template operator()<1, false>();
 }
 
@@ -124,27 +128,30 @@ void merge_quarters(Value* __restrict a, const Value* __restrict b, const Value*
 }
 
 // Folds values[count][width] in halves down to values[width].
-template <class Reduction, class Value>
+template <Isa kIsa, class Reduction, class Value>
 void fold_values(Value* values, int64_t count, int64_t width) {
-  constexpr int64_t kLast = 16;
-  const int64_t last = width == 1 ? kLast : 1;
-  for (; count >= 4 * last; count /= 4) {
-    const int64_t part = count / 4 * width;
-    merge_quarters<Reduction>(values, values + part, values + 2 * part, values + 3 * part, part);
-  }
-  for (; count >= 2 * last; count /= 2) merge_values<Reduction>(values, values + count / 2 * width, count / 2 * width);
-  if (count == kLast) {  // of known length, so that it stays in registers
-    merge_values<Reduction>(values, values + 8, 8);
-    merge_values<Reduction>(values, values + 4, 4);
-    merge_values<Reduction>(values, values + 2, 2);
-    merge_values<Reduction>(values, values + 1, 1);
-    return;
+  if constexpr (has_all_forms<kIsa>) {
+    constexpr int64_t kLast = 16;
+    const int64_t last = width == 1 ? kLast : 1;
+    for (; count >= 4 * last; count /= 4) {
+      const int64_t part = count / 4 * width;
+      merge_quarters<Reduction>(values, values + part, values + 2 * part, values + 3 * part, part);
+    }
+    if (width == 1 && count >= kLast) {
+      if (count == 2 * kLast) merge_values<Reduction>(values, values + kLast, kLast);
+      // of known length, so that it stays in registers
+      merge_values<Reduction>(values, values + 8, 8);
+      merge_values<Reduction>(values, values + 4, 4);
+      merge_values<Reduction>(values, values + 2, 2);
+      merge_values<Reduction>(values, values + 1, 1);
+      return;
+    }
   }
   for (; count > 1; count /= 2) merge_values<Reduction>(values, values + count / 2 * width, count / 2 * width);
 }
 
 // As take_rounds, from round `round` on.
-template <class Lane, class Source>
+template <Isa kIsa, class Lane, class Source>
 void take_key_rounds(typename Lane::Key* keys, typename Lane::Key* met, const Source* rows, int64_t row_step,
                      int64_t rounds, int64_t count, int64_t round) {
   const auto take = [&]<int kCount, bool kFirst>() {
@@ -156,7 +163,9 @@ void take_key_rounds(typename Lane::Key* keys, typename Lane::Key* met, const So
     round += kCount;
   };
   if (round == 0) take.template operator()<1, true>();
-  while (rounds >= kRounds) take.template operator()<kRounds, false>();
+  if constexpr (has_all_forms<kIsa>) {
+    while (rounds >= kRounds) take.template operator()<kRounds, false>();
+  }
   while (rounds > 0) take.template operator()<1, false>();
 }
 
@@ -223,30 +232,30 @@ struct RowLeaves {
 };
 
 // All lanes of `length` elements, that of the last round cut short.
-template <class Lane, class Source, class Focuses>
+template <Isa kIsa, class Lane, class Source, class Focuses>
 void take_leaf(typename Lane::Value* lanes, int64_t num_lanes, const Source* elements, int64_t length, Focuses focuses,
                int64_t index, int64_t index_step) {
   const int64_t rounds = length >> log2_of(num_lanes), done = rounds * num_lanes;
   if (rounds == 0) {
     std::fill_n(lanes, num_lanes, Lane::identity());
   } else {
-    take_rounds<Lane>(lanes, elements, num_lanes, rounds, true, focuses, {index, 1, num_lanes, 0, index_step},
-                      num_lanes * index_step);
+    take_rounds<kIsa, Lane>(lanes, elements, num_lanes, rounds, true, focuses, {index, 1, num_lanes, 0, index_step},
+                            num_lanes * index_step);
   }
   take_rows<Lane, 1, false>(lanes, Rows<Source>{elements + done}, focuses,
                             {index + done * index_step, 1, length - done, 0, index_step}, 0);
 }
 
 // Lanes and leaves in the order of combination.
-template <class Reduction, class Lane, class Source>
+template <Isa kIsa, class Reduction, class Lane, class Source>
 void walk_rows_in_order(RowLeaves<Source> leaves, typename Reduction::Value* lanes, PartOf<Reduction>* parts,
                         const FinishArguments& arguments) {
   using Focus = FocusOf<Reduction>;
   for (int64_t row = 0; row < leaves.num_rows; row++) {
     const auto walk = [&](const Focus& focus) {
-      take_leaf<Lane>(lanes, leaves.num_lanes, leaves[row], leaves.length, SharedFocus<Focus>{focus}, leaves.index,
-                      leaves.index_step);
-      fold_values<Reduction>(lanes, leaves.num_lanes, 1);
+      take_leaf<kIsa, Lane>(lanes, leaves.num_lanes, leaves[row], leaves.length, SharedFocus<Focus>{focus},
+                            leaves.index, leaves.index_step);
+      fold_values<kIsa, Reduction>(lanes, leaves.num_lanes, 1);
     };
     if constexpr (Focused<Reduction>) {
       Focus focus = Reduction::focus(convert<typename Reduction::Input>(*leaves[row]), arguments);
@@ -262,7 +271,7 @@ void walk_rows_in_order(RowLeaves<Source> leaves, typename Reduction::Value* lan
 }
 
 // Packed lanes, folded as far as they hold what comes together, then widened to the reduction's own values.
-template <class Reduction, class Lane, class Source>
+template <Isa kIsa, class Reduction, class Lane, class Source>
 void walk_rows_in_any_order(RowLeaves<Source> leaves, typename Lane::Value* lanes, typename Reduction::Value* wide,
                             PartOf<Reduction>* parts) {
   constexpr SharedFocus<NoFocus> kNoFocus{};
@@ -272,10 +281,10 @@ void walk_rows_in_any_order(RowLeaves<Source> leaves, typename Lane::Value* lane
       const int64_t left = leaves.length - done;
       const bool all = (left - 1) >> log2_of(leaves.num_lanes) < Lane::kMaxRounds;
       const int64_t chunk = all ? left : Lane::kMaxRounds * leaves.num_lanes;
-      take_leaf<Lane>(lanes, leaves.num_lanes, leaves[row] + done, chunk, kNoFocus, 0, 0);
+      take_leaf<kIsa, Lane>(lanes, leaves.num_lanes, leaves[row] + done, chunk, kNoFocus, 0, 0);
       int64_t count = leaves.num_lanes;
       if constexpr (Lane::kMaxRounds == std::numeric_limits<int64_t>::max()) {
-        fold_values<Lane>(lanes, count, 1);
+        fold_values<kIsa, Lane>(lanes, count, 1);
         count = 1;
       } else {
         for (int64_t held = ceil_div(chunk, count); count > 1 && 2 * held <= Lane::kMaxRounds; held *= 2) {
@@ -290,7 +299,7 @@ void walk_rows_in_any_order(RowLeaves<Source> leaves, typename Lane::Value* lane
       num_wide = std::max(num_wide, count);
       done += chunk;
     }
-    fold_values<Reduction>(wide, num_wide, 1);
+    fold_values<kIsa, Reduction>(wide, num_wide, 1);
     parts[row] = wide[0];
   }
 }

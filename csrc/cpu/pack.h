@@ -73,47 +73,4 @@ inline constexpr bool has_avx2 = false;
 
 #endif
 
-// Neighbours, widened.
-template <Isa kIsa, class Acc, class Source>
-void load(Pack<Acc>& pack, const Source* from) {
-  if constexpr (has_avx2<kIsa>) {
-    avx2::load(pack, from);
-  } else {
-    for (int i = 0; i < Pack<Acc>::kSize; i++) pack.values[i] = convert<Acc>(from[i]);
-  }
-}
-
-template <Isa kIsa>
-void load_even_and_odd(Pack<float>& even, Pack<float>& odd, const BFloat16* from) {
-  if constexpr (has_avx2<kIsa>) {
-    avx2::load_even_and_odd(even, odd, from);
-  } else {
-    for (int i = 0; i < Pack<float>::kSize; i++) {
-      even.values[i] = to_float(from[2 * i]);
-      odd.values[i] = to_float(from[2 * i + 1]);
-    }
-  }
-}
-
-template <Isa kIsa, class Acc>
-void add(Pack<Acc>& sum, const Pack<Acc>& other) {
-  if constexpr (has_avx2<kIsa>) {
-    avx2::add(sum, other);
-  } else {
-    for (int i = 0; i < Pack<Acc>::kSize; i++) sum.values[i] += other.values[i];
-  }
-}
-
-template <Isa kIsa>
-void widen(float* __restrict to, const Half* __restrict from, int64_t count) {
-  constexpr int64_t kSize = Pack<float>::kSize;
-  int64_t i = 0;
-  for (; i + kSize <= count; i += kSize) {
-    Pack<float> pack;
-    load<kIsa>(pack, from + i);
-    std::memcpy(to + i, &pack, sizeof pack);
-  }
-  for (; i < count; i++) to[i] = to_float(from[i]);
-}
-
 }  // namespace gpureduce::cpu

@@ -9,22 +9,29 @@ namespace gpureduce::cpu {
 
 // kPacks of neighbours from a load. Of bfloat16 the first has the even elements, the second the odd ones: neighbours
 // are the last lanes to fold, so that they may lie apart until then.
-template <Isa kIsa, class Source>
+template <class Source>
 struct SumLoad {
   using Acc = Accumulator<Source>;
   static constexpr int kPacks = 1, kElements = Pack<Acc>::kSize;
-  static void load(Pack<Acc>* packs, const Source* from) { cpu::load<kIsa>(packs[0], from); }
+  static void load(Pack<Acc>* packs, const Source* from) { avx2::load(packs[0], from); }
 };
-template <Isa kIsa>
-struct SumLoad<kIsa, BFloat16> {
+template <>
+struct SumLoad<BFloat16> {
   static constexpr int kPacks = 2, kElements = 2 * Pack<float>::kSize;
-  static void load(Pack<float>* packs, const BFloat16* from) { load_even_and_odd<kIsa>(packs[0], packs[1], from); }
+  static void load(Pack<float>* packs, const BFloat16* from) { avx2::load_even_and_odd(packs[0], packs[1], from); }
 };
 
-template <Isa kIsa, class Source>
+// Calls f.template operator()<kCount>() for the first of increasing counts that is no less than `count`, and says
+// whether there is one.
+template <int... kCounts, class F>
+bool with_count(std::integer_sequence<int, kCounts...>, int64_t count, F f) {
+  return ((count <= kCounts && (f.template operator()<kCounts>(), true)) || ...);
+}
+
+template <class Source>
 struct LeafSum {
   using Acc = Accumulator<Source>;
-  using Load = SumLoad<kIsa, Source>;
+  using Load = SumLoad<Source>;
   static constexpr int kPacks = Load::kPacks, kElements = Load::kElements;
   static constexpr int kMaxLanes = 4096 / sizeof(Source);  // core/order.h
 
@@ -52,45 +59,22 @@ struct LeafSum {
       for (int r = 0; r < kCount; r++) found[r] = from + r < whole ? elements + (from + r) * num_lanes : last;
       return found;
     };
-    const auto fold = [&]<int kCount>() {
-      return fold_rounds<kCount>(sums, rounds.template operator()<kCount>(0), num_lanes);
-    };
-    const auto take = [&]<int kCount, bool kFirst>(int64_t from) {
-      take_rounds<kCount, kFirst>(sums, rounds.template operator()<kCount>(from), num_lanes);
-      return from + kCount;
-    };
-    const int64_t at_once = streams ? 0 : count;
     Acc result;
-    switch (at_once) {  // a leaf of 16 KiB has up to six rounds
-      case 1:
-        result = fold.template operator()<1>();
-        break;
-      case 2:
-        result = fold.template operator()<2>();
-        break;
-      case 3:
-        result = fold.template operator()<3>();
-        break;
-      case 4:
-        result = fold.template operator()<4>();
-        break;
-      case 5:
-        result = fold.template operator()<5>();
-        break;
-      case 6:
-        result = fold.template operator()<6>();
-        break;
-      default: {
-        int64_t done = count >= 4   ? take.template operator()<4, true>(0)
-                       : count == 3 ? take.template operator()<3, true>(0)
-                       : count == 2 ? take.template operator()<2, true>(0)
-                                    : take.template operator()<1, true>(0);
-        while (done + 4 <= count) done = take.template operator()<4, false>(done);
-        while (done < count) done = take.template operator()<1, false>(done);
-        result = fold_sums(sums, num_lanes / kElements);
-      }
-    }
-    return result + Acc(0);
+    const auto fold = [&]<int kCount>() {
+      result = fold_rounds<kCount>(sums, rounds.template operator()<kCount>(0), num_lanes);
+    };
+    // A leaf of 16 KiB has up to six rounds.
+    if (!streams && with_count(std::integer_sequence<int, 1, 2, 3, 4, 5, 6>(), count, fold)) return result + Acc(0);
+    int64_t done = 0;
+    const auto take = [&]<int kCount, bool kFirst = false>() {
+      take_rounds<kCount, kFirst>(sums, rounds.template operator()<kCount>(done), num_lanes);
+      done += kCount;
+    };
+    with_count(std::integer_sequence<int, 1, 2, 3, 4>(), std::min<int64_t>(count, 4),
+               [&]<int kCount>() { take.template operator()<kCount, true>(); });
+    while (done + 4 <= count) take.template operator()<4>();
+    while (done < count) take.template operator()<1>();
+    return fold_sums(sums, num_lanes / kElements) + Acc(0);
   }
 
  private:
@@ -108,7 +92,7 @@ struct LeafSum {
   }
   static void add_packs(Pack<Acc>* sum, const Pack<Acc>* other) {
 #pragma GCC unroll 2
-    for (int p = 0; p < kPacks; p++) add<kIsa>(sum[p], other[p]);
+    for (int p = 0; p < kPacks; p++) avx2::add(sum[p], other[p]);
   }
 
   // Four lanes a quarter of them apart are folded before they are stored. That reads from many places at once, which
@@ -173,13 +157,13 @@ struct LeafSum {
       const int64_t part = count / 4;
       for (int64_t i = 0; i < part; i++) {
         Pack<Acc> even = packs[i], odd = packs[i + part];
-        add<kIsa>(even, packs[i + 2 * part]);
-        add<kIsa>(odd, packs[i + 3 * part]);
-        add<kIsa>(even, odd);
+        avx2::add(even, packs[i + 2 * part]);
+        avx2::add(odd, packs[i + 3 * part]);
+        avx2::add(even, odd);
         packs[i] = even;
       }
     }
-    if (count == 2) add<kIsa>(packs[0], packs[1]);
+    if (count == 2) avx2::add(packs[0], packs[1]);
     auto values = packs[0].values;
 #pragma GCC unroll 4
     for (int half = Pack<Acc>::kSize / 2; half > 0; half /= 2) {
@@ -190,11 +174,13 @@ struct LeafSum {
   }
 };
 
+// Without vectors of their own, sums are walked as other reductions are.
 template <class Reduction, class Source>
 inline constexpr bool has_leaf_sum = false;
 template <class Element>
 inline constexpr bool has_leaf_sum<Sum<Element>, Element> =
-    std::is_floating_point_v<Element> || std::is_same_v<Element, Half> || std::is_same_v<Element, BFloat16>;
+    has_avx2<Isa::kAvx2> &&
+    (std::is_floating_point_v<Element> || std::is_same_v<Element, Half> || std::is_same_v<Element, BFloat16>);
 
 // ---- columns
 
@@ -202,37 +188,41 @@ inline constexpr bool has_leaf_sum<Sum<Element>, Element> =
 // that has no element there reads zeros.
 template <class Source>
 struct QuarterRows {
-  static constexpr int kMostRounds = sizeof(Source) == 2 ? 12 : 6;  // wider ones are read as fast a few rows at a time
+  // Numbers of rounds that there is a loop for. Wider elements are read as fast a few rows at a time.
+  using Counts = std::conditional_t<sizeof(Source) == 2, std::integer_sequence<int, 1, 2, 3, 4, 6, 8, 12>,
+                                    std::integer_sequence<int, 1, 2, 3, 4, 6>>;
+  static constexpr int kMostRounds = sizeof(Source) == 2 ? 12 : 6;
   int rounds;
   std::array<std::array<const Source*, kMostRounds>, 4> rows;
 
-  // Rounds that there is a loop for.
-  static constexpr int padded(int64_t rounds) {
-    return static_cast<int>(rounds <= 4 ? rounds : rounds <= 8 ? (rounds + 1) / 2 * 2 : kMostRounds);
+  static int padded(int64_t rounds) {
+    int found = 0;
+    with_count(Counts(), rounds, [&]<int kCount>() { found = kCount; });
+    return found;
   }
 };
 
 // sums[i] = the fold of the four lanes at i. Whole cache lines are read from one row after the other.
-template <Isa kIsa, int kCount, class Source>
+template <int kCount, class Source>
 void fold_quarters(Accumulator<Source>* __restrict sums, const QuarterRows<Source>& quarters, int64_t count) {
   using Acc = Accumulator<Source>;
   constexpr int kPacks = 64 / (Pack<Acc>::kSize * sizeof(Source)), kElements = kPacks * Pack<Acc>::kSize;
   const auto take = [&](Pack<Acc>* taken, int quarter, int64_t at) {
 #pragma GCC unroll 4
-    for (int p = 0; p < kPacks; p++) load<kIsa>(taken[p], quarters.rows[quarter][0] + at + p * Pack<Acc>::kSize);
+    for (int p = 0; p < kPacks; p++) avx2::load(taken[p], quarters.rows[quarter][0] + at + p * Pack<Acc>::kSize);
 #pragma GCC unroll 12
     for (int r = 1; r < kCount; r++) {
 #pragma GCC unroll 4
       for (int p = 0; p < kPacks; p++) {
         Pack<Acc> next;
-        load<kIsa>(next, quarters.rows[quarter][r] + at + p * Pack<Acc>::kSize);
-        add<kIsa>(taken[p], next);
+        avx2::load(next, quarters.rows[quarter][r] + at + p * Pack<Acc>::kSize);
+        avx2::add(taken[p], next);
       }
     }
   };
   const auto merge = [](Pack<Acc>* a, const Pack<Acc>* b) {
 #pragma GCC unroll 4
-    for (int p = 0; p < kPacks; p++) add<kIsa>(a[p], b[p]);
+    for (int p = 0; p < kPacks; p++) avx2::add(a[p], b[p]);
   };
   int64_t i = 0;
   for (; i + kElements <= count; i += kElements) {
@@ -256,36 +246,21 @@ void fold_quarters(Accumulator<Source>* __restrict sums, const QuarterRows<Sourc
   }
 }
 
-template <Isa kIsa, class Source>
+template <class Source>
 void fold_quarters(Accumulator<Source>* sums, const QuarterRows<Source>& quarters, int64_t count) {
-  switch (quarters.rounds) {
-    case 1:
-      return fold_quarters<kIsa, 1>(sums, quarters, count);
-    case 2:
-      return fold_quarters<kIsa, 2>(sums, quarters, count);
-    case 3:
-      return fold_quarters<kIsa, 3>(sums, quarters, count);
-    case 4:
-      return fold_quarters<kIsa, 4>(sums, quarters, count);
-    case 6:
-      return fold_quarters<kIsa, 6>(sums, quarters, count);
-    case 8:
-      if constexpr (QuarterRows<Source>::kMostRounds > 8) return fold_quarters<kIsa, 8>(sums, quarters, count);
-      [[fallthrough]];
-    default:
-      return fold_quarters<kIsa, QuarterRows<Source>::kMostRounds>(sums, quarters, count);
-  }
+  with_count(typename QuarterRows<Source>::Counts(), quarters.rounds,
+             [&]<int kCount>() { fold_quarters<kCount>(sums, quarters, count); });
 }
 
 // ---- rows
 
-template <Isa kIsa, class Source>
+template <class Source>
 void sum_rows(RowLeaves<Source> leaves, Accumulator<Source>* lanes, Accumulator<Source>* values) {
   constexpr int64_t kShortBytes = 4096;
   const bool streams = leaves.streams && leaves.bytes() > kShortBytes;
   for (int64_t row = 0; row < leaves.num_rows; row++) {
     leaves.read_ahead(row);
-    values[row] = LeafSum<kIsa, Source>::sum(leaves[row], leaves.length, leaves.num_lanes, streams, lanes);
+    values[row] = LeafSum<Source>::sum(leaves[row], leaves.length, leaves.num_lanes, streams, lanes);
   }
 }
 

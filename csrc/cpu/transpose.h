@@ -10,11 +10,15 @@
 
 namespace gpureduce::cpu {
 
-// An unsigned integer of `kBytes`, for moving what it holds.
+// What an element of `kBytes` is moved as.
+struct LongWord {
+  uint64_t halves[2];
+};
 template <int kBytes>
-using Word =
-    std::conditional_t<kBytes == 1, uint8_t,
-                       std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
+using Word = std::conditional_t<
+    kBytes == 1, uint8_t,
+    std::conditional_t<kBytes == 2, uint16_t,
+                       std::conditional_t<kBytes == 4, uint32_t, std::conditional_t<kBytes == 8, uint64_t, LongWord>>>>;
 
 template <class W>
 struct Vector {
@@ -49,38 +53,38 @@ void interleave_rows(typename Vector<W>::Type* rows) {
 }
 
 // A square of rows, `row_step` apart, into the first `num_columns` of its columns, `column_step` apart.
-template <class Element>
-void transpose_square(Element* columns, int64_t column_step, const Element* rows, int64_t row_step,
-                      int64_t num_columns) {
-  using V = Vector<Word<sizeof(Element)>>;
+template <class W>
+void transpose_square(W* columns, int64_t column_step, const W* rows, int64_t row_step, int64_t num_columns) {
+  using V = Vector<W>;
   typename V::Type square[V::kSize];
 #pragma GCC unroll 16
   for (int r = 0; r < V::kSize; r++) std::memcpy(&square[r], rows + r * row_step, V::kBytes);
-  interleave_rows<Word<sizeof(Element)>, log2_of(V::kSize)>(square);
+  interleave_rows<W, log2_of(V::kSize)>(square);
 #pragma GCC unroll 16
   for (int c = 0; c < V::kSize; c++) {  // all of them, so that the square stays in registers
     if (c < num_columns) std::memcpy(columns + c * column_step, &square[c], V::kBytes);
   }
 }
 
+// The elements are of other types than words: they are moved as bytes.
+template <class W>
+void move_word(W* to, const W* from) {
+  std::memcpy(to, from, sizeof(W));
+}
+
 // columns[c][r] = rows[r * kColumns + c], for rows much shorter than a vector.
-template <int kColumns, class Element>
-void transpose_narrow(Element* __restrict columns, const Element* __restrict rows, int64_t num_rows) {
-  using W = Word<sizeof(Element)>;
+template <int kColumns, class W>
+void transpose_narrow(W* __restrict columns, const W* __restrict rows, int64_t num_rows) {
   for (int64_t r = 0; r < num_rows; r++) {
 #pragma GCC unroll 4
-    for (int c = 0; c < kColumns; c++) {
-      W word;
-      std::memcpy(&word, rows + r * kColumns + c, sizeof word);
-      std::memcpy(columns + c * num_rows + r, &word, sizeof word);
-    }
+    for (int c = 0; c < kColumns; c++) move_word(columns + c * num_rows + r, rows + r * kColumns + c);
   }
 }
 
 // The same without gaps between rows of two or three elements; false where there is no loop for it.
-template <class Element>
-bool transpose_narrow(Element* columns, const Element* rows, int64_t num_rows, int64_t num_columns) {
-  if constexpr (sizeof(Element) <= sizeof(uint64_t)) {
+template <class W>
+bool transpose_narrow(W* columns, const W* rows, int64_t num_rows, int64_t num_columns) {
+  if constexpr (sizeof(W) <= sizeof(uint64_t)) {
     if (num_columns == 2) transpose_narrow<2>(columns, rows, num_rows);
     if (num_columns == 3) transpose_narrow<3>(columns, rows, num_rows);
     return num_columns == 2 || num_columns == 3;
@@ -89,13 +93,13 @@ bool transpose_narrow(Element* columns, const Element* rows, int64_t num_rows, i
 }
 
 // columns[c][r] = rows[r * row_step + c]
-template <class Element>
-void transpose(Element* __restrict columns, const Element* __restrict rows, int64_t row_step, int64_t num_rows,
-               int64_t num_columns) {
+template <class W>
+void transpose_words(W* __restrict columns, const W* __restrict rows, int64_t row_step, int64_t num_rows,
+                     int64_t num_columns) {
   if (row_step == num_columns && transpose_narrow(columns, rows, num_rows, num_columns)) return;
   int64_t r = 0;
-  if constexpr (sizeof(Element) <= sizeof(uint64_t)) {
-    constexpr int64_t kSize = Vector<Word<sizeof(Element)>>::kSize;
+  if constexpr (sizeof(W) <= sizeof(uint64_t)) {
+    constexpr int64_t kSize = Vector<W>::kSize;
     // The last vector of a row may reach past it, but not past the last row.
     const int64_t end = (num_rows - 1) * row_step + num_columns;
     const int64_t reach = (kSize - 1) * row_step + ceil_div(num_columns, kSize) * kSize;
@@ -107,7 +111,7 @@ void transpose(Element* __restrict columns, const Element* __restrict rows, int6
     }
   }
   for (; r < num_rows; r++) {
-    for (int64_t c = 0; c < num_columns; c++) columns[c * num_rows + r] = rows[r * row_step + c];
+    for (int64_t c = 0; c < num_columns; c++) move_word(columns + c * num_rows + r, rows + r * row_step + c);
   }
 }
 

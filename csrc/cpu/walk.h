@@ -12,13 +12,13 @@
 #include <new>
 
 #include "core/order.h"
-#include "cpu/convert.h"
+#include "cpu/axes.h"
+#include "cpu/copy.h"
 #include "cpu/loops.h"
-#include "cpu/pack.h"
 #include "cpu/packed.h"
 #include "cpu/run.h"
+#include "cpu/store.h"
 #include "cpu/sums.h"
-#include "cpu/transpose.h"
 
 namespace gpureduce::cpu {
 
@@ -35,9 +35,11 @@ class Buffer {
   ~Buffer() { ::operator delete(outside_, kAlignment); }
   T* get() const { return static_cast<T*>(outside_ != nullptr ? outside_ : inside_); }
 
+  static constexpr int64_t kBytesInside = 4096;
+
  private:
   static constexpr std::align_val_t kAlignment{64};
-  alignas(64) mutable std::byte inside_[4096];
+  alignas(64) mutable std::byte inside_[kBytesInside];
   void* outside_ = nullptr;
 };
 
@@ -48,22 +50,24 @@ enum class Layout : uint8_t {
   kShortRows,  // as kColumns, on a transposed copy of a few rows
 };
 
+// Small floats whose conversion is no single instruction are widened to float32 before a reduction sees them, unless it
+// looks at their bits.
+template <class Reduction, class Element>
+inline constexpr bool is_widened =
+    is_small_float<Element> && !std::is_same_v<Element, BFloat16> && std::is_same_v<typename Reduction::Input, float> &&
+    (Reduction::kOrdered || !(ExtremeSearch<Reduction, Element>::kHas || is_count<Reduction>()));
+
 template <class Reduction, class Element>
 class Walk {
  public:
-  explicit Walk(const Call& call) : call_(call), problem_(call.problem), reduced_(call.problem.reduced) {
+  explicit Walk(const Call& call) : call_(call), problem_(call.problem), reduced_(order_of_walk(call.problem)) {
     if (problem_.kept.count > 0) inner_ = problem_.kept.innermost();
-    // A position is where an element stands in logical order: walk them in that order.
-    if constexpr (finds_position<Reduction>) {
-      std::stable_sort(reduced_.axes.begin(), reduced_.axes.begin() + reduced_.count,
-                       [](const Axis& a, const Axis& b) { return a.place > b.place; });
-    }
     if (reduced_.count > 0) step_ = reduced_.innermost();
-    even_places_ = has_even_places();
+    if constexpr (kMayUseIndex) even_places_ = has_even_indices(reduced_);
     choose_layout();
     choose_order();
     choose_segment();
-    if constexpr (kSums) {
+    if (kSums && call.isa != Isa::kBaseline && problem_.element_bytes == sizeof(Element)) {
       sums_rows_ = layout_ == Layout::kRows && is_row() && RowSum::can(order_.lanes);
       sums_columns_ = layout_ == Layout::kColumns && inner_.stride == 1 && reduced_.count == 1 && order_.lanes >= 4 &&
                       longest_leaf_rounds() <= QuarterRows<Element>::kMostRounds;
@@ -110,9 +114,8 @@ class Walk {
   using Part = PartOf<Reduction>;
   using Focus = FocusOf<Reduction>;
   using Input = typename Reduction::Input;
-  // Converted elements come through a buffer of what take() is given, and so does float16 where its value counts.
-  static constexpr bool kWidened = std::is_same_v<Element, Half> && Reduction::kOrdered;
-  static constexpr bool kConverted = is_converted<Element>, kBuffered = kConverted || kWidened;
+  // These come through a buffer of what take() is given.
+  static constexpr bool kConverted = is_converted<Element>, kBuffered = kConverted || is_widened<Reduction, Element>;
   // Leaves are combined in the order, what is in one of them is not.
   static constexpr bool kOnlyLeavesOrdered = !Reduction::kOrdered && !std::is_same_v<Value, Part>;
   // What rows are read as.
@@ -126,7 +129,7 @@ class Walk {
 
   static constexpr bool kSearches = ExtremeSearch<Reduction, Source>::kHas;
   static constexpr bool kSums = has_leaf_sum<Reduction, Element>;
-  using RowSum = LeafSum<Isa::kBaseline, std::conditional_t<kSums, Element, float>>;
+  using RowSum = LeafSum<std::conditional_t<kSums, Element, float>>;
   // Up to here it pays to walk rows as columns, transposed. Where neighbours have a loop, what that saves is the fold
   // of a row's lanes or the way to a position.
   static constexpr int64_t kShortBytes = 512;
@@ -156,6 +159,15 @@ class Walk {
     int64_t offset, width, step, output_stride;
     bool plain;  // one axis, and whole segments are neighbours
   };
+
+  // A position is where an element stands in logical order: such elements are walked in that order.
+  static decltype(auto) order_of_walk(const Problem& problem) {
+    if constexpr (finds_position<Reduction>) {
+      return in_logical_order(problem.reduced);
+    } else {
+      return (problem.reduced);
+    }
+  }
 
   void choose_layout() {
     constexpr int64_t kTileBytes = 4096, kBlockBytes = 16384, kTileRows = 16;
@@ -224,14 +236,6 @@ class Walk {
   // Whether the rows of a tile of columns follow each other without a gap.
   bool dense() const {
     return inner_.stride == 1 && reduced_.count == 1 && step_.stride == width_ && width_ == inner_.size;
-  }
-  // Whether the place of an element is a multiple of its position, whatever axes there are, or nobody asks for it.
-  bool has_even_places() const {
-    if (!kMayUseIndex) return true;
-    for (int a = 0; a + 1 < reduced_.count; a++) {
-      if (reduced_[a].place != reduced_[a + 1].place * reduced_[a + 1].size) return false;
-    }
-    return true;
   }
   // Whether no lane takes more than one element.
   bool is_tree() const { return order_.lanes >= problem_.length; }
@@ -316,7 +320,7 @@ class Walk {
     if (!kBuffered && is_row()) {
       transpose_rows(block, input() + tile.offset, inner_.stride, tile.width);
     } else if (widens_block()) {
-      copy_elements(scratch.widened.get(), tile.width * problem_.length, tile.offset, 1);
+      copy_grid(scratch.widened.get(), tile.offset, {1, 0, tile.width * problem_.length, 1});
       transpose_rows(block, scratch.widened.get(), problem_.length, tile.width);
     } else {
       copy_positions(block, 0, problem_.length, {input(), tile.offset, tile.width, step_.stride, inner_.stride, false});
@@ -325,8 +329,7 @@ class Walk {
   }
 
   void transpose_rows(Source* block, const Source* rows, int64_t row_step, int64_t num_rows) const {
-    const int64_t length = problem_.length;
-    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { transpose(block, rows, row_step, num_rows, length); });
+    transpose(call_.isa, block, rows, sizeof(Source), row_step, num_rows, problem_.length);
   }
 
   // `count` positions of the reader's outputs, as neighbours: in the input, or copied to `buffer`.
@@ -336,15 +339,10 @@ class Walk {
     return buffer;
   }
 
-  void copy_positions(Source* target, int64_t position, int64_t count, const Reader& reader) const {
+  [[gnu::noinline]] void copy_positions(Source* target, int64_t position, int64_t count, const Reader& reader) const {
     while (count > 0) {
       // A run stays in the innermost axis.
-      int64_t offset = reader.offset, rest = position;
-      for (int a = reduced_.count - 1; a >= 0; a--) {
-        const Axis& axis = reduced_[a];
-        offset += (a > 0 ? rest % axis.size : rest) * axis.stride;
-        rest /= axis.size;
-      }
+      const int64_t offset = reader.offset + place_of(reduced_, position).offset;
       const int64_t run = reduced_.count > 1 ? std::min(count, step_.size - position % step_.size) : count;
       copy_run(target, run, offset, reader);
       target += run * reader.width;
@@ -353,53 +351,22 @@ class Walk {
     }
   }
 
-  void copy_run(Source* __restrict target, int64_t count, int64_t offset, const Reader& reader) const {
+  void copy_run(Source* target, int64_t count, int64_t offset, const Reader& reader) const {
     if (reader.width == 1) {
-      copy_elements(target, count, offset, reader.step);
+      copy_grid(target, offset, {1, 0, count, reader.step});
     } else if (reader.output_stride == 1 && reader.step == reader.width) {
-      copy_elements(target, count * reader.width, offset, 1);
+      copy_grid(target, offset, {1, 0, count * reader.width, 1});
     } else {
-      for (int64_t i = 0; i < count; i++) {
-        copy_elements(target + i * reader.width, reader.width, offset + i * reader.step, reader.output_stride);
-      }
+      copy_grid(target, offset, {count, reader.step, reader.width, reader.output_stride});
     }
   }
 
-  template <class T>
-  static bool is_exactly(DType dtype) {
-    return dispatch(dtype, []<class Known>() { return std::is_same_v<Known, T>; });
-  }
-
-  void copy_elements(Source* __restrict target, int64_t count, int64_t offset, int64_t stride) const {
-    if constexpr (kConverted) {
-      dispatch(call_.input_dtype, [&]<class From>() {
-        const From* source = static_cast<const From*>(call_.input) + offset;
-        if constexpr (converts_in_vectors<Input, From>) {
-          if (stride == 1 && is_exactly<Input>(call_.through)) {
-            run_on<kWide>(call_.isa, [=]<Isa kIsa>() { convert_neighbours(target, source, count); });
-            return;
-          }
-        }
-        dispatch(call_.through, [&]<class Through>() {
-          if constexpr (std::is_same_v<Accumulator<Through>, Input>) {
-            for (int64_t i = 0; i < count; i++) target[i] = convert<Input>(convert<Through>(source[i * stride]));
-          }
-        });
-      });
-    } else if constexpr (kWidened) {
-      const Element* source = static_cast<const Element*>(call_.input) + offset;
-      if (stride == 1) {
-        run_on<kWide>(call_.isa, [=]<Isa kIsa>() { widen<kIsa>(target, source, count); });
-      } else {
-        for (int64_t i = 0; i < count; i++) target[i] = to_float(source[i * stride]);
-      }
+  void copy_grid(Source* target, int64_t offset, const Grid& grid) const {
+    if constexpr (kBuffered) {
+      const DType through = kConverted ? call_.through : DType::kFloat32;
+      copy_converted(call_.isa, target, call_.input, offset, call_.input_dtype, through, grid);
     } else {
-      const Source* source = input() + offset;
-      if (stride == 1) {
-        std::copy_n(source, count, target);
-      } else {
-        for (int64_t i = 0; i < count; i++) target[i] = source[i * stride];
-      }
+      copy(target, input() + offset, sizeof(Source), grid);
     }
   }
 
@@ -426,15 +393,10 @@ class Walk {
 
   // Of `count` positions from `position` on, `width` elements each.
   Indices indices_of(int64_t position, int64_t count, int64_t width) const {
-    int64_t place = 0, rest = position;
-    for (int a = reduced_.count - 1; a >= 0; a--) {
-      const Axis& axis = reduced_[a];
-      place += (a > 0 ? rest % axis.size : rest) * axis.place;
-      rest /= axis.size;
-    }
-    if (width == 1) return {place, 1, count, 0, step_.place};
-    if (kMayUseIndex) return {place, count, width, step_.place, 0};
-    return {place, 1, count * width, 0, 0};
+    const int64_t index = kMayUseIndex ? place_of(reduced_, position).index : 0;
+    if (width == 1) return {index, 1, count, 0, step_.place};
+    if (kMayUseIndex) return {index, count, width, step_.place, 0};
+    return {index, 1, count * width, 0, 0};
   }
 
   // ---- taking
@@ -442,7 +404,7 @@ class Walk {
   template <class Lane, class Focuses>
   void take(typename Lane::Value* lanes, const Reader& reader, int64_t position, int64_t rounds, int64_t count,
             bool first, const Focuses& focuses, const Scratch& scratch) const {
-    if (even_places_) {
+    if (!kMayUseIndex || even_places_) {
       take_evenly<Lane>(lanes, reader, position, rounds, count, first, focuses, scratch);
       return;
     }
@@ -466,7 +428,7 @@ class Walk {
                   const Indices indices = indices_of(position + done * order_.lanes, count, reader.width);
                   const bool from_identity = first && done == 0;
                   run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
-                    take_rounds<Lane>(lanes, rows, row_step, piece, from_identity, focuses, indices, round_step);
+                    take_rounds<kIsa, Lane>(lanes, rows, row_step, piece, from_identity, focuses, indices, round_step);
                   });
                 });
   }
@@ -483,14 +445,25 @@ class Walk {
   void merge(Value* low, const Value* high, int64_t count) const {
     run_on<kWide>(call_.isa, [=]<Isa kIsa>() { merge_values<Reduction>(low, high, count); });
   }
-  template <class T>
-  void fold(T* values, int64_t count, int64_t width) const {
-    if (count > 1) run_on<kWide>(call_.isa, [=]<Isa kIsa>() { fold_values<Reduction>(values, count, width); });
+  void fold(Value* values, int64_t count, int64_t width) const {
+    if (count > 1) run_on<kWide>(call_.isa, [=]<Isa kIsa>() { fold_values<kIsa, Reduction>(values, count, width); });
+  }
+
+  // Leaves are few: what they are made of is no reason for loops of their own.
+  void fold_leaves(Part* parts, int64_t width) const {
+    if constexpr (std::is_same_v<Part, Value>) {
+      fold(parts, padded_leaves(), width);
+    } else {
+      for (int64_t size = padded_leaves() / 2 * width; size >= width; size /= 2) {
+        merge_values<Reduction>(parts, parts + size, size);
+      }
+    }
   }
 
   // ---- leaves: the value of each output goes to values[output]
 
-  void walk_leaf(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
+  // One copy for all who call it, which is compiled once.
+  [[gnu::noinline]] void walk_leaf(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
     if (sums_rows_) {
       if constexpr (kSums) sum_leaves_of_rows(tile, leaf, scratch, values);
     } else if (sums_columns_) {
@@ -525,7 +498,9 @@ class Walk {
   void sum_leaves_of_rows(const Tile& tile, int64_t leaf, const Scratch& scratch, Part* values) const {
     const RowLeaves<Element> leaves = leaves_of_rows<Element>(tile, leaf);
     Value* lanes = scratch.values.get();
-    run_on<kWide>(call_.isa, [=]<Isa kIsa>() { sum_rows<kIsa>(leaves, lanes, values); });
+    run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
+      if constexpr (kIsa != Isa::kBaseline) sum_rows(leaves, lanes, values);
+    });
   }
 
   int64_t longest_leaf_rounds() const {
@@ -547,7 +522,7 @@ class Walk {
       for (int b = 0; b < bits; b++) number |= (visit >> b & 1) << (bits - 1 - b);
       const int64_t first = number * segment;
       QuarterRows<Element> quarters;
-      quarters.rounds = quarters.padded(std::max<int64_t>(1, ceil_div(length - first, order_.lanes)));
+      quarters.rounds = quarters.padded(ceil_div(length - first, order_.lanes));
       for (int k = 0; k < 4; k++) {
         for (int r = 0; r < quarters.rounds; r++) {
           const int64_t position = first + k * quarter + r * order_.lanes;
@@ -562,7 +537,9 @@ class Walk {
         }
       }
       Value* sums = scratch.values.get() + depth++ * size;
-      run_on<kWide>(call_.isa, [=, &quarters]<Isa kIsa>() { fold_quarters<kIsa>(sums, quarters, size); });
+      run_on<kWide>(call_.isa, [=, &quarters]<Isa kIsa>() {
+        if constexpr (kIsa != Isa::kBaseline) fold_quarters(sums, quarters, size);
+      });
       for (int64_t done = visit; done & 1; done >>= 1, depth--) {
         Value* low = scratch.values.get() + (depth - 2) * size;
         merge(low, low + size, size);
@@ -579,12 +556,14 @@ class Walk {
       run_on<kWide>(call_.isa, [=]<Isa kIsa>() { find_in_rows<Reduction>(leaves, parts); });
     } else if constexpr (Reduction::kOrdered) {
       const FinishArguments& arguments = call_.finish;
-      run_on<kWide>(call_.isa,
-                    [=]<Isa kIsa>() { walk_rows_in_order<Reduction, OrderedLane>(leaves, values, parts, arguments); });
+      run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
+        walk_rows_in_order<kIsa, Reduction, OrderedLane>(leaves, values, parts, arguments);
+      });
     } else {
       auto* lanes = reinterpret_cast<typename General::Value*>(scratch.packed.get());
-      run_on<kWide>(call_.isa,
-                    [=]<Isa kIsa>() { walk_rows_in_any_order<Reduction, General>(leaves, lanes, values, parts); });
+      run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
+        walk_rows_in_any_order<kIsa, Reduction, General>(leaves, lanes, values, parts);
+      });
     }
   }
 
@@ -627,7 +606,7 @@ class Walk {
   void walk_in_order(const Reader& reader, int64_t start, int64_t length, const Focuses& focuses,
                      const Scratch& scratch, Value* values) const {
     const int64_t segments = order_.lanes / segment_lanes_, size = segment_values(reader.width);
-    const bool pairs = is_tree() && segments > 1 && even_places_;
+    const bool pairs = is_tree() && segments > 1 && (!kMayUseIndex || even_places_);
     const int64_t visits = pairs ? segments / 2 : segments;
     const int bits = log2_of(visits);
     int64_t depth = 0;
@@ -741,7 +720,7 @@ class Walk {
                   [&](const Source* rows, int64_t row_step, int64_t done, int64_t piece) {
                     const int64_t size = count * reader.width, round = first_round + done;
                     run_on<kWide>(call_.isa, [=]<Isa kIsa>() {
-                      take_key_rounds<Lane>(keys, met, rows, row_step, piece, size, round);
+                      take_key_rounds<kIsa, Lane>(keys, met, rows, row_step, piece, size, round);
                     });
                   });
     };
@@ -751,16 +730,39 @@ class Walk {
 
   // ---- the result
 
-  void finish(const Tile& tile, Part* leaf_values) const {
+  [[gnu::noinline]] void finish(const Tile& tile, Part* leaf_values) const {
     std::fill_n(leaf_values + order_.num_leaves * tile.width, (padded_leaves() - order_.num_leaves) * tile.width,
                 identity_of<Reduction, Part>());
-    fold(leaf_values, padded_leaves(), tile.width);
-    for_each_output<Reduction, Part>(call_.outputs, [&]<int kIndex, class Out>(void* data) {
-      Out* output = static_cast<Out*>(data) + tile.place;
-      for (int64_t j = 0; j < tile.width; j++) {
-        output[j * inner_.place] = to_element<Out>(gpureduce::finish<Reduction, kIndex>(leaf_values[j], call_.finish));
-      }
-    });
+    fold_leaves(leaf_values, tile.width);
+    [&]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
+      (store_results<kIndices>(tile, leaf_values), ...);
+    }(std::make_integer_sequence<int, num_results<Reduction, Part>>());
+  }
+
+  // Output number kIndex of a tile, if it is asked for.
+  template <int kIndex>
+  void store_results(const Tile& tile, const Part* values) const {
+    const Output& output = call_.outputs[kIndex];
+    if (output.data == nullptr) return;
+    using Result = decltype(gpureduce::finish<Reduction, kIndex>(*values, call_.finish));
+    const auto result = [values, arguments = call_.finish](int64_t j) {
+      return gpureduce::finish<Reduction, kIndex>(values[j], arguments);
+    };
+    // Most are not rounded, and where rows are short there are many.
+    if (is_dtype<Result>(output.dtype)) {
+      Result* to = static_cast<Result*>(output.data) + tile.place;
+      for (int64_t j = 0; j < tile.width; j++) to[j * inner_.place] = to_element<Result>(result(j));
+      return;
+    }
+    constexpr int64_t kBlock = Buffer<Result>::kBytesInside / sizeof(Result);
+    const Buffer<Result> results(kBlock);
+    for (int64_t done = 0; done < tile.width; done += kBlock) {
+      const int64_t count = std::min(kBlock, tile.width - done);
+      for (int64_t j = 0; j < count; j++) results.get()[j] = result(done + j);
+      const int64_t place = tile.place + done * inner_.place;
+      store(call_.isa, static_cast<std::byte*>(output.data) + place * size_of(output.dtype), output.dtype, inner_.place,
+            results.get(), count);
+    }
   }
 
   const Call& call_;
@@ -769,7 +771,7 @@ class Walk {
   Order order_;
   Axis inner_{1, 0, 1}, step_{1, 0, 0};
   Layout layout_ = Layout::kRows;
-  bool even_places_ = true;
+  bool even_places_ = true;    // an element's place is a multiple of its position, or nobody asks for it
   bool plain_rows_ = false;    // kRows, the elements of a row being neighbours
   bool sums_rows_ = false;     // the same, and sums of so many lanes that a leaf's have a loop of their own
   bool sums_columns_ = false;  // kColumns, neighbours, and sums of so few rounds that four lanes are taken at once

@@ -3,7 +3,8 @@
 // A reduction is a struct template over the element type that offers what Sum (sum.h) does:
 //
 //   Value           what a lane, a leaf and the result are kept in
-//   Input           what take() is given: the element, widened
+//   Input           what take() is given: the element, widened. The CPU reads float8 as float16, so that a reduction of
+//                   floats must not tell these types apart by anything but their Input
 //   kMeaningful     false for element types the reduction has no meaning for
 //   kConverts       whether `dtype=` exists, so that Converted elements are compiled too
 //   kOrdered        the bits depend on the order of combination; false lets the kernels use any
@@ -230,21 +231,30 @@ constexpr auto finish(const Value& value, const FinishArguments& arguments) {
   return ResultsOf<std::remove_const_t<decltype(results)>>::template get<kIndex>(results);
 }
 
+// How many results a reduction has. Value is what finish() is given.
+template <class Reduction, class Value>
+inline constexpr int num_results =
+    ResultsOf<decltype(Reduction::finish(std::declval<Value>(), std::declval<FinishArguments>()))>::kCount;
+
+// What an output may be rounded from: an op picks the reduction by the output's dtype, so that no other pairs meet.
+template <class Out, class Result>
+inline constexpr bool is_rounded_from =
+    std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result>;
+template <class Out, class Result>
+inline constexpr bool is_rounded_from_count = std::is_same_v<Result, int64_t> && !is_complex<Out>;
+
 // Calls f.template operator()<kIndex, Out>(data) for each output that is asked for, Out being its element type. Value
 // is what finish() is given.
 template <class Reduction, class Value, class F>
 constexpr void for_each_output(const Outputs& outputs, F&& f) {
-  constexpr int kCount =
-      ResultsOf<decltype(Reduction::finish(std::declval<Value>(), std::declval<FinishArguments>()))>::kCount;
+  constexpr int kCount = num_results<Reduction, Value>;
   static_assert(kCount <= kMaxOutputs);
   const auto visit = [&]<int kIndex>() {
     using Result = decltype(finish<Reduction, kIndex>(std::declval<Value>(), std::declval<FinishArguments>()));
     const Output& output = outputs[kIndex];
     if (output.data == nullptr) return;
     dispatch(output.dtype, [&]<class Out>() {
-      // An op picks the reduction by the output's dtype, so only these pairs meet.
-      if constexpr (std::is_same_v<Accumulator<Out>, Result> || std::is_same_v<Comparable<Out>, Result> ||
-                    (is_count<Reduction>() && !is_complex<Out>)) {
+      if constexpr (is_rounded_from<Out, Result> || (is_count<Reduction>() && is_rounded_from_count<Out, Result>)) {
         f.template operator()<kIndex, Out>(output.data);
       }
     });
