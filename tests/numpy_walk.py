@@ -180,7 +180,7 @@ def merge_parts(a: Parts, b: Parts) -> Parts:
     away = [x - y for x, y in zip(a.mean, b.mean, strict=True)]
     apart = sum_of_squares(away)
     count = a.count + b.count
-    share_a, share_b = a.count / count, b.count / count
+    share_a, share_b = a.count * (1 / count), b.count * (1 / count)
     equal = (a.count == b.count) | np.logical_and.reduce([d == 0 for d in away])
     weight = np.where(equal, a.count * 0.5, a.count * share_b)
     squares = (a.squares + b.squares) + apart * weight
@@ -214,19 +214,26 @@ def sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
 USUAL, DOWN, UP = 20, -80, 100  # powers of two that elements are taken times
 
 
-def leaf_moments(parts: list[np.ndarray], num_lanes: int, scaled: bool, root: bool) -> Parts:
+def leaf_moments(
+    parts: list[np.ndarray], num_lanes: int, size: int, scaled: bool, root: bool
+) -> Parts:
     """Of one leaf of each row, whose real and imaginary parts are (rows, n): distances from the
-    first element and their squares are summed, and again with another scale or from another
-    place where these sums are of no use.
+    mean of the first 16 bytes and their squares are summed, and again with another scale or from
+    another place where these sums are of no use.
     """
     real = parts[0].dtype.type
     rows, n = parts[0].shape
     power = np.full(rows, USUAL if scaled else 0)
-    shifts = [p[:, 0] * real(2.0**USUAL if scaled else 1) for p in parts]
-    finite = np.logical_and.reduce([np.isfinite(shift) for shift in shifts])
-    shifts = [np.where(finite, shift, real(0)) for shift in shifts]
+    up = real(2.0**USUAL if scaled else 1)
+    samples = max(1, 16 // size)
+    taken = np.minimum(np.arange(samples), n - 1)
+    firsts = [p[:, 0] * up for p in parts]
+    shifts = [halves(p[:, taken], np.add) * (real(1) / real(samples)) * up for p in parts]
+    for otherwise in (firsts, [np.zeros(rows, real)] * len(parts)):
+        finite = np.logical_and.reduce([np.isfinite(shift) for shift in shifts])
+        shifts = [np.where(finite, s, o) for s, o in zip(shifts, otherwise, strict=True)]
     centred = np.zeros(rows, int)
-    most = 0.75 if n < 2048 else 0.875 if n < 65536 else 0.9375
+    most = 0.6875 if n < 2048 else 0.875 if n < 65536 else 0.9375
     while True:
         scale = np.exp2(power.astype(np.float64)).astype(real)[:, None]
         away = [p * scale - shift[:, None] for p, shift in zip(parts, shifts, strict=True)]
@@ -271,7 +278,7 @@ def moments(
     count, squares = np.zeros((rows, padded)), np.zeros((rows, padded))
     means = [np.zeros((rows, padded)) for _ in parts]
     for leaf, where in enumerate(leaf_slices(how, n) if n else []):
-        found = leaf_moments([p[:, where] for p in parts], how.lanes, scaled, root)
+        found = leaf_moments([p[:, where] for p in parts], how.lanes, size, scaled, root)
         count[:, leaf], squares[:, leaf] = found.count, found.squares
         for mean, of_leaf in zip(means, found.mean, strict=True):
             mean[:, leaf] = of_leaf
@@ -294,7 +301,8 @@ def of_moments(op: str, values: np.ndarray, size: int, in_range: bool) -> np.nda
         if len(means) == 2:
             mean.imag = means[1].astype(real)
         return mean
-    variance = squares / max(0.0, float(values.shape[1] - 1))
+    freedom = max(0.0, float(values.shape[1] - 1))
+    variance = squares * (1 / freedom if freedom else math.inf)
     return (np.sqrt(variance) if op == "std" else variance).astype(real)
 
 

@@ -97,6 +97,11 @@ CALLS: list[tuple[str, torch.dtype, tuple[int, ...], int, int | None]] = [
     ("logsumexp", f32, (3, 4999), 1, 1),
     ("logsumexp", bf16, (300_007,), 1, None),
     ("logsumexp", i8, (2, 40009), 3, 1),
+    # What comes next through shared memory: a leaf a block, and several; the last one cut short.
+    ("var", f32, (3, 24576), 0, 1),
+    ("std", bf16, (540, 20520), 0, 1),
+    ("logsumexp", f32, (540, 10244), 0, 1),
+    ("sum", bf16, (540, 24584), 0, 1),
     ("logsumexp", f32, (517, 33), 1, 0),
     ("logsumexp", f8, (4099, 5), 1, 0),
     # The middle one of three dims, and several dims at once.
@@ -144,11 +149,15 @@ def test_strided(op: str, cuda: str) -> None:
         assert_right(op, base.permute(1, 2, 0), [0, 2])
 
 
-@pytest.mark.parametrize("dtype", [f32, bf16, i8], ids=name)
-@pytest.mark.parametrize("op", ["sum", "amax"])
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [*((op, dtype) for op in ("sum", "amax") for dtype in (f32, bf16, i8)), ("var", f32)],
+    ids=str,
+)
 def test_segments(op: str, dtype: torch.dtype, cuda: str) -> None:
     """Rows that are chains of segments: aligned, at odd ends, and from an odd start."""
-    for shape, skipped in (((5, 3, 16, 64), 0), ((5, 3, 49, 11), 0), ((5, 3, 16, 64), 1)):
+    aligned, several_leaves, odd = (5, 3, 16, 64), (9, 3, 64, 64), (5, 3, 49, 11)
+    for shape, skipped in ((aligned, 0), (several_leaves, 0), (odd, 0), (aligned, 1)):
         numel = skipped + torch.Size(shape).numel()
         values = some_numbers(generator(op, name(dtype), shape), (numel,), dtype, -2, 3)
         assert_right(op, values.to(cuda)[skipped:].view(shape), [0, 2, 3])

@@ -126,6 +126,8 @@ void plan_leaves(const Problem& problem, const KernelTraits& traits, const Devic
   plan.leaves_per_split = static_cast<int>(ceil_div(leaves, plan.splits));
   plan.splits = static_cast<int>(ceil_div(leaves, plan.leaves_per_split));
   plan.num_items = rows * plan.splits;
+  plan.one_wave = plan.num_items > policy::kFewBlocksPerSm * limits.num_sms &&
+                  plan.num_items <= policy::kMostBlocksPerSm * limits.num_sms;
   if (plan.family == Family::kRowsBlock && plan.splits > 1 && plan.splits <= limits.max_cluster &&
       plan.leaves_per_split == 1 && plan.num_items <= limits.num_sms) {
     plan.cluster = plan.splits;

@@ -30,7 +30,7 @@ constexpr int rows_at_once(bool wide_lane) {
 }
 // Leaves of one output that a block of the rows kernels may keep in its shared memory.
 constexpr int max_leaves_of_block(int leaf_bytes) {
-  constexpr int kBytes = 12 * 1024;
+  constexpr int kBytes = 10 * 1024;
   return std::min(static_cast<int>(kMaxLeaves), kBytes / leaf_bytes);
 }
 // Lanes that a thread of the columns kernel loads side by side, where a lane takes `rounds` elements at once: 1, 2
@@ -137,6 +137,7 @@ struct Plan {
   int rows_per_tile = 0, lanes_per_thread = 1;  // staged rows; thin, columns and tiles: lanes that a thread walks
   int64_t segment_elements = 0;                 // segments
   bool aligned = false;                         // every vector that is read starts at a multiple of its size
+  bool one_wave = false;                        // blocks all run at once, and leave the next kernel few places
 
   // Columns and tiles. A block has `units` x `lanes` threads; a unit is `vector` neighbouring outputs.
   int vector = 1;

@@ -258,11 +258,13 @@ void walk_rows_in_order(RowLeaves<Source> leaves, typename Reduction::Value* lan
       fold_values<kIsa, Reduction>(lanes, leaves.num_lanes, 1);
     };
     if constexpr (Focused<Reduction>) {
-      Focus focus = Reduction::focus(convert<typename Reduction::Input>(*leaves[row]), arguments);
+      Focus focus = first_focus<Reduction>(arguments, [&](int i) {
+        return convert<typename Reduction::Input>(leaves[row][std::min<int64_t>(i, leaves.length - 1)]);
+      });
       do {
         walk(focus);
       } while (Reduction::refocus(focus, lanes[0], leaves.length, arguments));
-      parts[row] = make_part<Reduction>(lanes[0], focus, leaves.length);
+      parts[row] = make_part<Reduction>(lanes[0], focus, leaves.length, arguments);
     } else {
       walk({});
       parts[row] = lanes[0];

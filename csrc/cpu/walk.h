@@ -252,6 +252,7 @@ class Walk {
           widened(walk.widens_block() ? walk.problem_.length * width : 0),
           spare(walk.sums_columns_ ? 2 * walk.segment_values(width) : 0),
           focuses(Focused<Reduction> ? walk.segment_values(width) : 0),
+          samples(Focused<Reduction> ? num_samples<Reduction>() * width : 0),
           totals(Focused<Reduction> ? width : 0),
           packed(Reduction::kOrdered || walk.searches_rows() ? 0 : 4 * walk.segment_values(width)) {}
     int64_t width;
@@ -261,6 +262,7 @@ class Walk {
     Buffer<Source> widened;       // and before, where they are not read as they lie
     Buffer<Element> spare;        // a row of zeros, and one that is filled up with them
     Buffer<Focus> focuses;        // of every lane of a segment
+    Buffer<Input> samples;        // the first elements of a leaf
     Buffer<Value> totals;         // folded lanes, until they are measured against the focus
     Buffer<std::int64_t> packed;  // lanes of an order-free reduction
   };
@@ -587,8 +589,14 @@ class Walk {
     const int64_t width = reader.width, lanes = width == 1 ? 1 : segment_lanes_;
     Focus* focuses = scratch.focuses.get();
     Value* totals = scratch.totals.get();
-    const Source* firsts = read(reader, start, 1, scratch.rows.get());
-    for (int64_t j = 0; j < width; j++) focuses[j] = Reduction::focus(convert<Input>(firsts[j]), call_.finish);
+    Input* samples = scratch.samples.get();
+    for (int64_t i = 0; i < num_samples<Reduction>(); i++) {
+      const Source* row = read(reader, start + std::min(i, length - 1), 1, scratch.rows.get());
+      for (int64_t j = 0; j < width; j++) samples[i * width + j] = convert<Input>(row[j]);
+    }
+    for (int64_t j = 0; j < width; j++) {
+      focuses[j] = first_focus<Reduction>(call_.finish, [&](int i) { return samples[i * width + j]; });
+    }
     for (bool again = true; again;) {
       for (int64_t lane = 1; lane < lanes; lane++) std::copy_n(focuses, width, focuses + lane * width);
       if (width == 1) {
@@ -599,7 +607,7 @@ class Walk {
       again = false;
       for (int64_t j = 0; j < width; j++) again |= Reduction::refocus(focuses[j], totals[j], length, call_.finish);
     }
-    for (int64_t j = 0; j < width; j++) parts[j] = make_part<Reduction>(totals[j], focuses[j], length);
+    for (int64_t j = 0; j < width; j++) parts[j] = make_part<Reduction>(totals[j], focuses[j], length, call_.finish);
   }
 
   template <class Focuses>

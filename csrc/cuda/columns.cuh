@@ -52,27 +52,6 @@ struct SpreadValues {
   __device__ __forceinline__ Value& operator[](int i) const { return values[spread_size(i, kVector)]; }
 };
 
-// Threads of the block fold v[0 .. count * stride) in halves down to v[0 .. stride). Barriers before and after.
-template <class Reduction, class Values>
-__device__ __forceinline__ void fold_shared(Values v, int count, int stride) {
-  __syncthreads();
-  while (count > 1) {
-    count /= 2;
-    const int rest = count * stride;
-    for (int i = threadIdx.x; i < rest; i += blockDim.x) v[i] = Reduction::merge(v[i], v[i + rest]);
-    __syncthreads();
-  }
-}
-
-// All threads of the block: whether theirs is the last of `tickets` to be drawn, after what they wrote.
-__device__ __forceinline__ bool draws_last_ticket(unsigned* counter, int tickets) {
-  __shared__ bool is_last;
-  __syncthreads();
-  if (threadIdx.x == 0) is_last = draw_ticket(counter, tickets - 1) == tickets - 1u;
-  __syncthreads();
-  return is_last;
-}
-
 // What one thread of a tile has to know of its vector.
 template <class Reduction, class Element>
 struct ColumnsThread {
@@ -283,6 +262,8 @@ struct ColumnsWalk {
             }
             rows[l] += kRounds * step;
           }
+          // The compiler moves loads to where they are used, and no further than here.
+          if constexpr (!Reduction::kOrdered) __syncwarp(__activemask());
 #pragma unroll
           for (int l = 0; l < kLanes; l++) {
 #pragma unroll
@@ -385,7 +366,7 @@ __device__ __forceinline__ bool fold_over_blocks(const ColumnsArguments& args, i
 }
 
 template <class Reduction, class Element, int kLanes, int kRounds, bool kNineWarps = false>
-__global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 ? 4 : 2)
+__global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !has_wide_lanes<Reduction>() ? 4 : 2)
     columns_kernel(const __grid_constant__ ColumnsArguments args) {
   using Walk = ColumnsWalk<Reduction, Element, kLanes, kRounds, kNineWarps>;
   using Value = typename Reduction::Value;
@@ -451,9 +432,15 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 ? 4 
       const int length = leaf >= args.num_leaves       ? 0
                          : leaf == args.num_leaves - 1 ? static_cast<int>(args.length - start)
                                                        : static_cast<int>(args.leaf_elements);
+      const int64_t count = leaf == args.num_leaves - 1 ? args.reduced_length - start * args.rows_of_unit
+                                                        : int64_t{length} * args.rows_of_unit;
       if constexpr (Focused<Reduction>) {
+        const int64_t step = args.rows_of_unit > 1 ? outputs : args.row_stride;
         for (int i = thread; i < num_outputs && length > 0; i += threads) {
-          focuses[i] = focus_at<Reduction>(elements + start * args.row_stride + i, args.finish);
+          const Element* first = elements + start * args.row_stride + i;
+          focuses[i] = first_focus<Reduction>(args.finish, [&](int sample) {
+            return widen<typename Reduction::Input>(first[min(int64_t{sample}, count - 1) * step]);
+          });
         }
       }
       for (bool again = true; again;) {
@@ -480,8 +467,6 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 ? 4 
           fold_shared<Reduction>(block_values, args.rows_of_unit, outputs);
         }
         if constexpr (Focused<Reduction>) {
-          const int64_t count = leaf == args.num_leaves - 1 ? args.reduced_length - start * args.rows_of_unit
-                                                            : int64_t{length} * args.rows_of_unit;
           bool mine = false;
           for (int i = thread; i < num_outputs && length > 0; i += threads) {
             mine |= Reduction::refocus(focuses[i], block_values[i], count, args.finish);
@@ -489,7 +474,7 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 ? 4 
           again = __syncthreads_or(mine);
           if (!again) {
             for (int i = thread; i < num_outputs; i += threads) {
-              parts[i] = length > 0 ? make_part<Reduction>(block_values[i], focuses[i], count)
+              parts[i] = length > 0 ? make_part<Reduction>(block_values[i], focuses[i], count, args.finish)
                                     : identity_of<Reduction, Part>();
             }
           }

@@ -15,9 +15,9 @@ namespace gpureduce::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kFullMask = ~0u;
 
-// Of a power of two: a division by one that is an argument takes forty instructions, a shift one.
-__device__ __forceinline__ int log2_on_device(int power_of_two) {
-  return 31 - __clz(power_of_two);
+// Rounded down. A division by a power of two that is an argument takes forty instructions, a shift one.
+__device__ __forceinline__ int log2_on_device(int x) {
+  return 31 - __clz(x);
 }
 
 // Launches overlap on Hopper: a kernel may start while the one before it in the stream drains. It must not touch memory
@@ -87,12 +87,18 @@ __device__ __forceinline__ T load_shared(uint32_t address) {
   }
   return value;
 }
-// 16 bytes from global to shared memory, past the registers; they are there after wait_for_copies() and a barrier.
+// 16 bytes from global to shared memory, past the registers. They are there for the thread that asked for them after
+// wait_for_copies(), for others after a barrier behind that.
 __device__ __forceinline__ void copy_async(uint32_t shared, const uint4* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
+__device__ __forceinline__ void end_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// For all but the last kLater groups of copies, each ended by end_copies().
+template <int kLater>
 __device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
 }
 
 // The 16 bytes that start `bytes` (0 .. 15, a multiple of kStep) into the 32 of `low` and `high`.

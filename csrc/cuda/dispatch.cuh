@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <mutex>
 
 #include "cuda/short_rows.cuh"
 #include "cuda/thin.cuh"
@@ -19,7 +20,11 @@ cudaError_t launch_kernel(void (*kernel)(Arguments), const Arguments& arguments,
   // More than the kernels declare that ask for about as much as there is without being asked for; `thin` declares
   // more, beside a stack that is 8 KiB short of it or beyond it.
   constexpr size_t kDefaultSharedBytes = 48 * 1024, kStaticBytes = 1024;
+  // Until the launch is made no other thread may ask for less.
+  static std::mutex shared_bytes_mutex;
+  std::unique_lock<std::mutex> lock(shared_bytes_mutex, std::defer_lock);
   if (plan.shared_bytes + kStaticBytes > kDefaultSharedBytes) {
+    lock.lock();
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.shared_bytes));
     if (error != cudaSuccess) return error;
@@ -63,8 +68,9 @@ cudaError_t launch_rows(const Call& call) {
                            .leaf_elements = plan.order.leaf_elements,
                            .num_leaves = static_cast<int>(plan.order.num_leaves),
                            .threads_per_row = plan.threads_per_row,
-                           .splits = plan.splits,
+                           .splits = {plan.splits, plan.num_items},
                            .leaves_per_split = plan.leaves_per_split,
+                           .one_wave = plan.one_wave,
                            .num_items = plan.num_items,
                            .outputs = call.outputs,
                            .finish = call.finish,
@@ -86,9 +92,10 @@ cudaError_t launch_rows(const Call& call) {
                            StagedArguments{rows, plan.rows_per_tile, plan.lanes_per_thread}, plan, call.stream);
     case Family::kRowsWarp:
       if constexpr (kAll) {
-        if (plan.aligned)
-          return launch_of(rows_warp_kernel<Reduction, Element, true, row_batch<Reduction, Element>(4, true)>);
-        if (plan.vectors_per_thread <= 2) return launch_of(rows_warp_kernel<Reduction, Element, false, 2>);
+        const bool are_few = plan.vectors_per_thread <= 2;
+        if (plan.aligned && are_few) return launch_of(rows_warp_kernel<Reduction, Element, true, 2>);
+        if (plan.aligned) return launch_of(rows_warp_kernel<Reduction, Element, true, 4>);
+        if (are_few) return launch_of(rows_warp_kernel<Reduction, Element, false, 2>);
       }
       return launch_of(rows_warp_kernel<Reduction, Element, false, row_batch<Reduction, Element>(4, false)>);
     case Family::kRowsLeaf:

@@ -75,6 +75,29 @@ __device__ __forceinline__ auto fold_by_warp(int count, Load load) {
   return fold_threads<Reduction>(folded, kWarp / 2);
 }
 
+// Threads of the block fold v[0 .. count * stride), of each of `stride` outputs padded with the identity to a power of
+// two, down to v[0 .. stride). Barriers before and after. Little code: what is run once takes longer to fetch than to
+// run.
+template <class Reduction, class Values>
+__device__ __forceinline__ void fold_shared(Values v, int count, int stride) {
+  __syncthreads();
+  while (count > 1) {
+    const int half = 1 << log2_on_device(count - 1), rest = half * stride;
+    for (int i = threadIdx.x; i + rest < count * stride; i += blockDim.x) v[i] = Reduction::merge(v[i], v[i + rest]);
+    count = half;
+    __syncthreads();
+  }
+}
+
+// All threads of the block: whether theirs is the last of `tickets` to be drawn, after what they wrote.
+__device__ __forceinline__ bool draws_last_ticket(unsigned* counter, int tickets) {
+  __shared__ bool is_last;
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = draw_ticket(counter, tickets - 1) == tickets - 1u;
+  __syncthreads();
+  return is_last;
+}
+
 // A fold in halves over 2^levels values that come in bit-reversed order, so that it needs one value of memory a level.
 // `memory` is this thread's alone, `stride` values from one level to the next.
 template <class Reduction, class Value, int kCount>

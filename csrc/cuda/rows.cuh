@@ -18,7 +18,9 @@ struct RowsArguments {
   int64_t leaf_elements;
   int num_leaves;
   int threads_per_row;
-  int splits, leaves_per_split;
+  Division splits;  // blocks of a row
+  int leaves_per_split;
+  bool one_wave;
   int64_t num_items;
   Outputs outputs;
   FinishArguments finish;
@@ -225,19 +227,18 @@ __device__ __forceinline__ uint4 masked(const uint4& vector, int begin, int end)
 
 // Vectors thread, thread + num_threads, ... of each of kRows frames, kBatch loads of each in flight. No load waits for
 // a condition, and all threads walk the same number of batches: a warp that splits, or loads that are waited for one by
-// one, halve the speed. `loaded`: the first batch is there already.
-template <class Reduction, class Element, int kBatch, int kRows, class State, class Frame>
+// one, halve the speed. What lies before vector `first` was walked already.
+template <class Reduction, int kBatch, class Element, int kRows, class State, class Frame>
 __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frames)[kRows], unsigned thread,
-                                     unsigned num_threads, uint4 (&batch)[kRows][kBatch], bool loaded) {
+                                     unsigned num_threads, unsigned first = 0) {
   constexpr int kCount = kSlots<Element>;
   unsigned longest = 0;
 #pragma unroll
   for (int r = 0; r < kRows; r++) longest = max(longest, frames[r].num_vectors());
-  for (unsigned done = 0; done < longest; done += kBatch * num_threads) {
+  for (unsigned done = first; done < longest; done += kBatch * num_threads) {
+    uint4 batch[kRows][kBatch];
 #pragma unroll
-    for (int r = 0; r < kRows; r++) {
-      if (done > 0 || !loaded) frames[r].load(batch[r], done + thread, num_threads);
-    }
+    for (int r = 0; r < kRows; r++) frames[r].load(batch[r], done + thread, num_threads);
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
       const unsigned num_vectors = frames[r].num_vectors();
@@ -274,20 +275,173 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
   }
 }
 
-template <class Reduction, int kBatch, class Element, int kRows, class State, class Frame>
-__device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frames)[kRows], unsigned thread,
-                                     unsigned num_threads) {
-  uint4 batch[kRows][kBatch];
-  walk<Reduction, Element>(states, frames, thread, num_threads, batch, false);
+// The whole batches of an aligned leaf, and then what is left of it. A vector's place is loaded anew as soon as it was
+// taken, so that loads are always on their way: from the next batch, or from what lies behind the leaf where that is to
+// be walked `next`. Says whether that was done; `loaded` is what was said of the leaf before.
+template <class Reduction, class Element, int kBatch, class State>
+__device__ __forceinline__ bool walk_ahead(State (&states)[1], const Frame<Element, true> (&frames)[1], unsigned thread,
+                                           unsigned num_threads, uint4 (&batch)[kBatch], bool loaded, bool next) {
+  const unsigned num_vectors = frames[0].num_vectors(), step = kBatch * num_threads;
+  const uint4* ahead = frames[0].vectors + thread;
+  unsigned done = 0;
+  if (!loaded && step <= num_vectors) {
+#pragma unroll
+    for (int i = 0; i < kBatch; i++) batch[i] = load_streaming(ahead + i * num_threads);
+  }
+  bool goes_on = false;
+  for (; done + step <= num_vectors; done += step) {
+    ahead += step;
+    goes_on = done + 2 * step <= num_vectors || (next && done + step == num_vectors);
+#pragma unroll
+    for (int i = 0; i < kBatch; i++) {
+      states[0].take(batch[i], done + thread + i * num_threads);
+      if (goes_on) batch[i] = load_streaming(ahead + i * num_threads);
+    }
+  }
+  if (done < num_vectors) walk<Reduction, kBatch, Element>(states, frames, thread, num_threads, done);
+  return goes_on;
 }
 
-// The focus of the leaf that starts at `first`.
+// Where a thread's vectors lie, kThreads vectors apart in memory, or in the row: next(0), next(1), ..., and after as
+// many of these advance().
+template <int kThreads>
+struct VectorsSideBySide {
+  const uint4* vector;
+  __device__ __forceinline__ const uint4* next(int i) const { return vector + i * kThreads; }
+  __device__ __forceinline__ void advance(int count) { vector += count * kThreads; }
+};
+template <class Element>
+struct VectorsOfSegments {
+  const SegmentsArguments& args;
+  const Element* elements;
+  int64_t inner;  // position in the segment
+  __device__ __forceinline__ const uint4* next(int) {
+    const Element* here = elements;
+    elements += args.step_offset;
+    inner += args.step_inner;
+    if (inner >= args.segment_elements) {
+      inner -= args.segment_elements;
+      elements += args.wrap_offset;
+    }
+    return reinterpret_cast<const uint4*>(here);
+  }
+  __device__ __forceinline__ void advance(int) const {}
+};
+
+// Leaves that a block takes one after the other, on their way through shared memory: a thread asks for its own vectors
+// and waits for them alone, a group at a time, with the next ones always asked for. Registers would hold as many, but a
+// warp can wait for six things apart: what shares one of these with a later load comes as late as that.
+//
+// With a group that starts a leaf each warp gets the leaf's first vector too, if kSamples (and all lie side by side).
+template <int kThreads, bool kSamples, class Vectors>
+struct RowStream {
+  static constexpr int kGroup = 4, kVectorBytes = sizeof(uint4);
+  static constexpr int kStep = kGroup * kThreads, kStageBytes = kStep * kVectorBytes;  // of the block
+  static constexpr int kStages = kThreads == 128 ? 3 : 2, kAllStageBytes = kStages * kStageBytes;
+  static constexpr int kSampleBytes = kThreads / kWarp * kVectorBytes;
+  static constexpr int kAllSampleBytes = kSamples ? (kStages + 1) * kSampleBytes : 0;  // and of the leaf at hand
+  static constexpr int kBytes = kAllStageBytes + kAllSampleBytes;
+  Vectors vectors;   // this thread's, from the group on that is asked for next
+  int groups, rest;  // that are still to be asked for, and vectors of a last, smaller one
+  int groups_of_leaf, until_leaf = 0;
+  uint32_t memory, samples;  // of this thread's first vector, and of its warp's
+  int stage = 0;             // of the group that is taken next, in bytes
+  int asked_sample = 0, sample = 0;
+
+  __device__ __forceinline__ RowStream(const void* block_memory, const Vectors& vectors, int64_t count,
+                                       int leaf_vectors)
+      : vectors(vectors),
+        groups(static_cast<int>(count / kStep)),
+        rest(static_cast<int>(count % kStep)),
+        groups_of_leaf(leaf_vectors / kStep),
+        memory(shared_address(block_memory) + threadIdx.x * kVectorBytes),
+        samples(shared_address(block_memory) + kAllStageBytes + threadIdx.x / kWarp * kVectorBytes) {
+#pragma unroll
+    for (int i = 0; i < kStages; i++) ask(i * kStageBytes);
+  }
+
+  __device__ __forceinline__ void ask(int of_stage) {
+    if constexpr (kSamples) {
+      if (until_leaf == 0 && groups + rest > 0) {
+        until_leaf = groups_of_leaf;
+        if (threadIdx.x % kWarp == 0) copy_async(samples + asked_sample, vectors.vector - threadIdx.x);
+        asked_sample = after<kSampleBytes, kAllSampleBytes>(asked_sample);
+      }
+      until_leaf--;
+    }
+    const uint32_t place = memory + of_stage;
+    if (groups > 0) {
+      groups--;
+#pragma unroll
+      for (int i = 0; i < kGroup; i++) copy_async(place + i * kThreads * kVectorBytes, vectors.next(i));
+    } else if (rest > 0) {
+#pragma unroll
+      for (int i = 0; i < kGroup; i++) {
+        const uint4* vector = vectors.next(i);
+        if (i * kThreads + static_cast<int>(threadIdx.x) < rest) {
+          copy_async(place + i * kThreads * kVectorBytes, vector);
+        }
+      }
+      rest = 0;
+    }
+    vectors.advance(kGroup);
+    end_copies();
+  }
+  template <int kStepBytes, int kRingBytes>
+  static __device__ __forceinline__ int after(int place) {
+    return place == kRingBytes - kStepBytes ? 0 : place + kStepBytes;
+  }
+
+  // The first vector of the leaf that is taken next.
+  __device__ __forceinline__ uint4 first_vector() {
+    wait_for_copies<kStages - 1>();
+    __syncwarp();
+    const auto vector = load_shared<uint4>(samples + sample);
+    sample = after<kSampleBytes, kAllSampleBytes>(sample);
+    return vector;
+  }
+  // The next group, of which the block has `count` vectors.
+  template <class State>
+  __device__ __forceinline__ void take(State& state, int count) {
+    wait_for_copies<kStages - 1>();
+    const uint32_t place = memory + stage;
+    const auto vector = [&](int i) { return load_shared<uint4>(place + i * kThreads * kVectorBytes); };
+    if (count >= kStep) {
+#pragma unroll
+      for (int i = 0; i < kGroup; i++) state.take(vector(i), 0);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kGroup; i++) {
+        if (i * kThreads + static_cast<int>(threadIdx.x) < count) state.take(vector(i), 0);
+      }
+    }
+    ask(stage);
+    stage = after<kStageBytes, kAllStageBytes>(stage);
+  }
+};
+
+// The first focus of a leaf that starts with `vector`.
 template <class Reduction, class Element>
-__device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, const FinishArguments& arguments) {
+__device__ __forceinline__ FocusOf<Reduction> focus_of(const uint4& vector, const FinishArguments& arguments) {
   if constexpr (Focused<Reduction>) {
-    return Reduction::focus(widen<typename Reduction::Input>(*first), arguments);
+    return first_focus<Reduction>(arguments,
+                                  [&](int i) { return slot<typename Reduction::Input, Element>(vector, i); });
   } else {
     return {};
+  }
+}
+// Of the leaf of `count` elements that starts at `first`, with a whole vector at a multiple of its size if kAligned.
+template <class Reduction, bool kAligned, class Element>
+__device__ __forceinline__ FocusOf<Reduction> focus_at(const Element* first, int64_t count,
+                                                       const FinishArguments& arguments) {
+  if constexpr (!Focused<Reduction>) {
+    return {};
+  } else if constexpr (kAligned && num_samples<Reduction>() > 1) {
+    return focus_of<Reduction, Element>(load_streaming(reinterpret_cast<const uint4*>(first)), arguments);
+  } else {
+    return first_focus<Reduction>(arguments, [&](int i) {
+      return widen<typename Reduction::Input>(first[min(static_cast<int64_t>(i), count - 1)]);
+    });
   }
 }
 
@@ -329,7 +483,8 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
       frames[r] = frame_of(r);
-      focus[r] = focus_at<Reduction>(input + min(row_of(r), args.num_rows - 1) * args.row_stride, args.finish);
+      focus[r] = focus_at<Reduction, kAligned>(input + min(row_of(r), args.num_rows - 1) * args.row_stride, args.length,
+                                               args.finish);
     }
     for (bool again = true; again;) {
       again = false;
@@ -345,7 +500,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
           again |= __any_sync(kFullMask, Reduction::refocus(focus[r], value, args.length, args.finish));
         }
         if (!again && row_of(r) < args.num_rows && thread == 0) {
-          const auto part = make_part<Reduction>(value, focus[r], args.length);
+          const auto part = make_part<Reduction>(value, focus[r], args.length, args.finish);
           store<Reduction>(args.outputs, row_of(r), part, args.finish);
         }
       }
@@ -357,7 +512,7 @@ __global__ void __launch_bounds__(256) rows_warp_kernel(const __grid_constant__ 
 // blocks fit a multiprocessor: while some load, others fold. Warp r folds leaf r, and its thread 0 holds the result.
 template <class Reduction, class Element, bool kAligned, bool kPair>
 __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
-                                  (kAligned ? 768 : 512) / kMaxRowThreads<Reduction, Element>)
+                                  (kAligned || sizeof(Element) >= 4 ? 768 : 512) / kMaxRowThreads<Reduction, Element>)
     rows_leaf_kernel(const __grid_constant__ RowsArguments args) {
   using ThreadState = State<Reduction, Element>;
   using Part = PartOf<Reduction>;
@@ -381,7 +536,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
       const Element* first = input + row_of(r) * args.row_stride + start_of(r);
       const bool goes_on = (kPair && r == 0) || args.template goes_on_after<kSlots<Element>>(row_of(r));
       frames[r] = Frame<Element, kAligned>(first, length_of(r), goes_on);
-      focus[r] = focus_at<Reduction>(first, args.finish);
+      focus[r] = focus_at<Reduction, kAligned>(first, length_of(r), args.finish);
     }
     for (bool again = true; again;) {
       ThreadState states[kRows];
@@ -402,7 +557,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
         const auto value = memory[r].fold(num_threads);
         if constexpr (Focused<Reduction>) again = Reduction::refocus(focus[r], value, length_of(r), args.finish);
         if (thread % kWarp > 0) continue;
-        const auto part = make_part<Reduction>(value, focus[r], length_of(r));
+        const auto part = make_part<Reduction>(value, focus[r], length_of(r), args.finish);
         if (kPair) {
           pair[r].put(part);
         } else if (!again) {
@@ -431,16 +586,62 @@ constexpr bool is_segmented(RowsForm form) {
   return form == RowsForm::kSegments || form == RowsForm::kBrokenSegments;
 }
 
+// The parts of leaves in a block's shared memory.
+template <class Part, int kBytes>
+struct LeafParts {
+  unsigned char* memory;
+  __device__ __forceinline__ Part& operator[](int leaf) const {
+    return *reinterpret_cast<Part*>(memory + leaf * kBytes);
+  }
+};
+
+// Partial results to `parts` of the block: all of them, or a power of two that the others are folded to.
+template <class Reduction, class Part, class Parts>
+__device__ __forceinline__ void gather_parts(const Part* partials, int num_partials, Parts parts, int count) {
+  constexpr int kMaxLevels = 9;  // of 512 leaves
+  const int levels = count == num_partials ? 0 : log2_on_device(num_partials - 1) + 1 - log2_on_device(count);
+#pragma unroll 2
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+    Part stack[kMaxLevels], folded[1];
+    for (int c = 0; c < 1 << levels; c++) {
+      const int entry = reverse_bits(c, levels) * count + i;
+      folded[0] = load_shared_by_blocks(partials + min(entry, num_partials - 1));
+      if (entry >= num_partials) folded[0] = identity_of<Reduction, Part>();
+      HalvesStack<Reduction, Part, 1>{stack, 1}.push(folded, c, c + 1 == 1 << levels);
+    }
+    parts[i] = folded[0];
+  }
+}
+
+struct NoStream {
+  static constexpr int kBytes = 16;
+};
+
+// Whether the kernel below has what comes next on its way through shared memory while what came before is taken and
+// folded: where registers do not suffice, or vectors take time to find. Narrow elements of segments leave none for it.
+template <class Reduction, class Element>
+constexpr bool streams_rows(RowsForm form) {
+  if (!Reduction::kOrdered || !has_all_kernels<Reduction, Element>) return false;
+  return form == RowsForm::kSegments ? sizeof(Element) >= 4
+                                     : form == RowsForm::kAlignedTicket && has_wide_lanes<Reduction>();
+}
+
+// Threads of a multiprocessor that the kernel below has registers for.
+template <class Reduction, class Element>
+constexpr int row_blocks_threads(RowsForm form) {
+  if (form == RowsForm::kBrokenSegments || Joined<Reduction>) return 512;
+  if (streams_rows<Reduction, Element>(form)) return form == RowsForm::kSegments ? 768 : 640;
+  return 1024;
+}
+
 // A block walks leaves of one row, one after the other: `threads` threads for the lanes of a leaf, one warp that folds
 // them while the others are at the next leaf. Thread 0 holds the row's result.
 //
 // kCluster: the blocks of a row are a thread block cluster with a leaf each, and the leaf values meet in the first
 // one's shared memory. Otherwise they meet in memory, and the last block to draw a ticket folds them.
 template <class Reduction, class Element, RowsForm kForm>
-__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == RowsForm::kBrokenSegments ? 512
-                                                                       : Joined<Reduction>                ? 512
-                                                                                                          : 1024) /
-                                                                          kMaxRowThreads<Reduction, Element>)
+__global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
+                                  row_blocks_threads<Reduction, Element>(kForm) / kMaxRowThreads<Reduction, Element>)
     rows_block_kernel(
         const __grid_constant__ std::conditional_t<is_segmented(kForm), SegmentsArguments, RowsArguments> args) {
   using Value = typename Reduction::Value;
@@ -448,36 +649,49 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
   using ThreadState = State<Reduction, Element>;
   constexpr bool kCluster = kForm == RowsForm::kCluster;
   constexpr bool kAligned = kForm == RowsForm::kAlignedTicket || kForm == RowsForm::kSegments;
-  // In 64 registers, or 128.
-  constexpr bool kFewRegisters = (sizeof(Element) == 1 && !Reduction::kOrdered) || Joined<Reduction> ||
-                                 (has_wide_lanes<Reduction>() && kForm == RowsForm::kAlignedTicket);
-  constexpr int kBatch = is_segmented(kForm) ? 4 : row_batch<Reduction, Element>(kFewRegisters ? 8 : 4, kAligned);
-  // Whether the next leaf is on its way while one is folded: where that costs no registers that there are not.
-  constexpr bool kAhead = kForm == RowsForm::kAlignedTicket && Reduction::kOrdered && !Focused<Reduction>;
+  // What is kept of one-byte types in any order leaves registers for more.
+  constexpr int kMostBatch = sizeof(Element) == 1 && !Reduction::kOrdered ? 8 : 4;
+  constexpr int kBatch = is_segmented(kForm) ? 4 : row_batch<Reduction, Element>(kMostBatch, kAligned);
+  constexpr bool kStreams = streams_rows<Reduction, Element>(kForm);
+  // The same in registers.
+  constexpr bool kAhead = kForm == RowsForm::kAlignedTicket && Reduction::kOrdered && !kStreams;
+  // Parts that take long to merge are folded by all threads.
+  constexpr bool kFoldsByBlock = sizeof(Part) > 8 && Focused<Reduction>;
+  constexpr int kMaxThreads = kMaxRowThreads<Reduction, Element>;
+  constexpr bool kStreamsSamples = kStreams && Focused<Reduction> && !is_segmented(kForm);
+  using Vectors = std::conditional_t<is_segmented(kForm), VectorsOfSegments<Element>, VectorsSideBySide<kMaxThreads>>;
+  using Stream = std::conditional_t<kStreams, RowStream<kMaxThreads, kStreamsSamples, Vectors>, NoStream>;
   // What a leaf leaves here: the focus that it is to be walked with again, then the value that it has with a focus,
   // then its part, which is computed for all leaves at once.
   using Unfinished = UnfinishedLeaf<Reduction>;
   constexpr int kLeafBytes = leaf_bytes<Reduction>(), kMaxLeaves = max_leaves_of_block(kLeafBytes), kMaskBits = 32;
-  using Memory = BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>>;
-  constexpr int kBuffers = sizeof(Memory) <= 16 * 1024 ? 2 : 1;  // a block has 48 KiB
+  using Memory = BlockMemory<Reduction, Element, kMaxThreads>;
+  constexpr int kOtherBytes = kMaxLeaves * kLeafBytes + Stream::kBytes + 256, kAllBytes = 48 * 1024;
+  constexpr int kBuffers = 2 * sizeof(Memory) + kOtherBytes <= kAllBytes ? 2 : 1;
   __shared__ Memory memory[kBuffers];
   __shared__ alignas(16) unsigned char leaf_memory[kMaxLeaves * kLeafBytes];
+  // Copies of a line that lands on two rows of banks read it twice.
+  __shared__ alignas(128) unsigned char stream_memory[Stream::kBytes];
   __shared__ unsigned wait_for_focus[Focused<Reduction> ? ceil_div(kMaxLeaves, kMaskBits) : 1];
   const auto part_of = [&](int leaf) { return reinterpret_cast<Part*>(leaf_memory + leaf * kLeafBytes); };
   const auto unfinished_of = [&](int leaf) { return reinterpret_cast<Unfinished*>(leaf_memory + leaf * kLeafBytes); };
   if constexpr (kCluster) cluster_arrive();  // the first block's shared memory may be written once all have come
   wait_for_previous_kernel();
-  let_next_kernel_start();
+  const bool reads_first = kStreams && args.one_wave;
+  if (!reads_first) let_next_kernel_start();
 
-  const int thread = threadIdx.x, num_threads = blockDim.x, num_warps = num_threads / kWarp;
-  const int warp = thread / kWarp, lane = thread % kWarp;
+  // Long rows have all the lanes that the order gives any.
+  constexpr bool kAllThreads = Reduction::kOrdered && !is_segmented(kForm);
+  const int thread = threadIdx.x, num_threads = kAllThreads ? kMaxThreads : blockDim.x;
+  const int num_warps = num_threads / kWarp, warp = thread / kWarp, lane = thread % kWarp;
   int buffer = 0;
   if constexpr (Focused<Reduction>) {
     for (int i = thread; i < ceil_div(kMaxLeaves, kMaskBits); i += num_threads) wait_for_focus[i] = 0;
   }
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
-    const int64_t row = args.splits == 1 ? item : item / args.splits;
-    const int first_leaf = static_cast<int>(item - row * args.splits) * args.leaves_per_split;
+    const auto splits = static_cast<int>(args.splits.divisor);
+    const int64_t row = args.splits.quotient(item);
+    const int first_leaf = static_cast<int>(item - row * splits) * args.leaves_per_split;
     const int num_leaves = min(args.leaves_per_split, args.num_leaves - first_leaf);
     const auto* elements = static_cast<const Element*>(args.input);
     int64_t place = row;
@@ -502,9 +716,39 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
         return Frame<Element, kAligned>(elements + start_of(i), count_of(i), goes_on);
       }
     };
-    // All leaves, and after that again those whose focus did not suit them.
-    uint4 batch[1][kBatch];
+    const auto first_focus_of = [&](int i) {
+      if constexpr (!is_segmented(kForm)) {
+        return focus_at<Reduction, kAligned>(elements + start_of(i), count_of(i), args.finish);
+      } else if constexpr (kAligned || num_samples<Reduction>() == 1) {
+        return focus_at<Reduction, kAligned>(frame_of(i).locate(start_of(i)).elements, count_of(i), args.finish);
+      } else {
+        const auto vector = frame_of(i).gather(args, elements, start_of(i), kSlots<Element>);
+        return focus_of<Reduction, Element>(vector, args.finish);
+      }
+    };
+    // Segments that follow one another evenly, and fill all threads of a block; others are walked without a stream.
+    bool streams = kStreams;
+    if constexpr (kStreams && is_segmented(kForm)) streams = args.steps && blockDim.x == kMaxThreads;
+    const auto stream_of_block = [&]() -> Stream {
+      if constexpr (!kStreams) {
+        return {};
+      } else {
+        const int last = num_leaves - 1;
+        const int64_t num_vectors = (start_of(last) + count_of(last) - start_of(0)) / kSlots<Element>;
+        const auto leaf_vectors = static_cast<int>(args.leaf_elements / kSlots<Element>);
+        if constexpr (is_segmented(kForm)) {
+          const auto place = frame_of(0).locate_vector(thread);
+          return {stream_memory, Vectors{args, place.elements, place.inner}, streams ? num_vectors : 0, leaf_vectors};
+        } else {
+          const auto* first = reinterpret_cast<const uint4*>(elements + start_of(0));
+          return {stream_memory, Vectors{first + thread}, num_vectors, leaf_vectors};
+        }
+      }
+    };
+    Stream stream = stream_of_block();
+    uint4 batch[kBatch];
     bool loaded = false;
+    // All leaves, and after that again those whose focus did not suit them.
     for (bool again = false, more = true; more; again = true) {
       more = false;
       for (int i = 0; i < num_leaves; i++) {
@@ -513,18 +757,30 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
           if (again && !(wait_for_focus[i / kMaskBits] & bit)) continue;
         }
         const int64_t count = count_of(i);
-        const decltype(frame_of(i)) frames[1] = {frame_of(i)};
         FocusOf<Reduction> focus{};
         if constexpr (Focused<Reduction>) {
-          const Element* first = elements + start_of(i);
-          if constexpr (is_segmented(kForm)) first = frames[0].locate(start_of(i)).elements;
-          focus = again ? unfinished_of(i)->focus : focus_at<Reduction>(first, args.finish);
+          if (again) {
+            focus = unfinished_of(i)->focus;
+          } else if constexpr (kStreamsSamples) {
+            focus = focus_of<Reduction, Element>(stream.first_vector(), args.finish);
+          } else {
+            focus = first_focus_of(i);
+          }
         }
         ThreadState states[1];
+        const decltype(frame_of(i)) frames[1] = {frame_of(i)};
         states[0].begin(start_of(i) - frames[0].skip, focus);
-        walk<Reduction, Element>(states, frames, thread, num_threads, batch, loaded);
-        loaded = kAhead && i + 1 < num_leaves;
-        if (loaded) frame_of(i + 1).load(batch[0], thread, num_threads);
+        if constexpr (kAhead) {
+          const bool next = !again && i + 1 < num_leaves && count_of(i + 1) >= kBatch * num_threads * kSlots<Element>;
+          loaded = walk_ahead<Reduction>(states, frames, thread, num_threads, batch, loaded, next);
+        } else if (streams && !again) {
+          if constexpr (kStreams) {
+            auto left = static_cast<int>(count / kSlots<Element>);
+            for (; left > 0; left -= Stream::kStep) stream.take(states[0], left);
+          }
+        } else {
+          walk<Reduction, kBatch, Element>(states, frames, thread, num_threads);
+        }
         states[0].finish();
         if constexpr (kBuffers == 1) __syncthreads();
         memory[buffer].put(states[0], thread, num_threads);
@@ -544,10 +800,11 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
       }
       if constexpr (Focused<Reduction>) more = __syncthreads_or(more);
     }
+    if (reads_first) let_next_kernel_start();
     if constexpr (Focused<Reduction>) {
       for (int i = thread; i < num_leaves; i += num_threads) {
         const Unfinished leaf = *unfinished_of(i);
-        *part_of(i) = make_part<Reduction>(leaf.value, leaf.focus, count_of(i));
+        *part_of(i) = make_part<Reduction>(leaf.value, leaf.focus, count_of(i), args.finish);
       }
     }
 
@@ -557,23 +814,36 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>, (kForm == 
       cluster_arrive();
       cluster_wait();
       if (first_leaf > 0) return;
-    } else if (num_leaves > 1) {
+    } else if (!kFoldsByBlock && num_leaves > 1) {
       __syncthreads();
+    }
+    if constexpr (kFoldsByBlock) {
+      int count = kCluster ? args.num_leaves : num_leaves;
+      if (!kCluster && splits > 1) {
+        Part* partials = static_cast<Part*>(args.partials) + row * args.num_leaves;
+        for (int i = thread; i < num_leaves; i += num_threads) partials[first_leaf + i] = *part_of(i);
+        if (!draws_last_ticket(args.counters + row, splits)) continue;
+        count = min(args.num_leaves, std::bit_floor(unsigned{kMaxLeaves}));
+        gather_parts<Reduction>(partials, args.num_leaves, LeafParts<Part, kLeafBytes>{leaf_memory}, count);
+      }
+      fold_shared<Reduction>(LeafParts<Part, kLeafBytes>{leaf_memory}, count, 1);
+      if (thread == 0) store<Reduction>(args.outputs, place, *part_of(0), args.finish);
+      continue;
     }
     if (warp != 0) continue;
     __syncwarp();
     Part result = *part_of(0);
     if constexpr (kCluster) {
       result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return *part_of(i); });
-    } else if (args.splits > 1) {
+    } else if (splits > 1) {
       Part* partials = static_cast<Part*>(args.partials) + row * args.num_leaves;
       for (int i = lane; i < num_leaves; i += kWarp) partials[first_leaf + i] = *part_of(i);
       __syncwarp();
       unsigned ticket = 0;
-      if (lane == 0) ticket = draw_ticket(args.counters + row, args.splits - 1);
+      if (lane == 0) ticket = draw_ticket(args.counters + row, splits - 1);
       ticket = __shfl_sync(kFullMask, ticket, 0);
       __syncwarp();
-      if (ticket != args.splits - 1u) continue;
+      if (ticket != splits - 1u) continue;
       result = fold_by_warp<Reduction>(args.num_leaves, [&](int i) { return load_shared_by_blocks(partials + i); });
     } else if (num_leaves > 1) {
       result = fold_by_warp<Reduction>(num_leaves, [&](int i) { return *part_of(i); });

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
           vectors[r][j] = load_streaming(reinterpret_cast<const uint4*>(elements) + v);
         }
       }
-      focus[r] = focus_at<Reduction>(elements, args.finish);
+      focus[r] = focus_at<Reduction, true>(elements, args.length, args.finish);
     }
     typename Reduction::Value values[kShortRows];
 #pragma unroll
@@ -78,7 +78,8 @@ __global__ void __launch_bounds__(256) short_rows_kernel(const __grid_constant__
       }
       const int64_t row = first_row + r * groups;
       if (row < args.num_rows) {
-        store<Reduction>(args.outputs, row, make_part<Reduction>(value, of_row, args.length), args.finish);
+        const auto part = make_part<Reduction>(value, of_row, args.length, args.finish);
+        store<Reduction>(args.outputs, row, part, args.finish);
       }
     }
   }
@@ -167,7 +168,9 @@ __device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, ui
     const uint32_t elements = staged + (there ? row * row_stride : 0) * sizeof(Element);
     FocusOf<Reduction> focus{};
     if constexpr (Focused<Reduction>) {
-      focus = Reduction::focus(widen<Input>(load_shared<Element>(elements)), args.finish);
+      focus = first_focus<Reduction>(args.finish, [&](int i) {
+        return widen<Input>(load_shared<Element>(elements + min(i, length - 1) * static_cast<int>(sizeof(Element))));
+      });
     }
     PartOf<Reduction> result;
     for (bool again = true; again;) {
@@ -191,7 +194,7 @@ __device__ __forceinline__ void fold_staged_rows(const StagedArguments& args, ui
       }
       Value folded[1] = {fold_registers<Reduction>(lanes)};
       const Value value = fold_threads<Reduction>(folded, threads / 2);
-      result = make_part<Reduction>(value, focus, length);
+      result = make_part<Reduction>(value, focus, length, args.finish);
       again = false;
       if constexpr (Focused<Reduction>) {
         again = __any_sync(kFullMask, there && Reduction::refocus(focus, value, length, args.finish));
@@ -220,7 +223,8 @@ __global__ void __launch_bounds__(256) staged_rows_kernel(const __grid_constant_
       copy_async(memory + v * sizeof(uint4), frame.vectors + v);
     }
     if (threadIdx.x == 0 && frame.loadable() < frame.num_vectors()) shared_memory[frame.loadable()] = frame.load_last();
-    wait_for_copies();
+    end_copies();
+    wait_for_copies<0>();
     __syncthreads();
     const uint32_t staged = memory + frame.skip * sizeof(Element);
     const auto fold = [&]<int kLanes>() {

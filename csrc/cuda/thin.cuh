@@ -177,6 +177,26 @@ struct ThinWalk {
     }
   }
 
+  static __device__ __forceinline__ void begin(const ThinArguments& args, const Columns& columns,
+                                               Focus (&focus)[kVector]) {
+    if constexpr (Focused<Reduction>) {
+      constexpr int kSamples = num_samples<Reduction>();
+      Vector samples[kSamples];
+#pragma unroll
+      for (int i = 0; i < kSamples; i++) {
+        const int row = min(i, args.length - 1);
+        const Element* elements = columns.elements + row * args.row_stride;
+        Load loaded;
+        loaded.load(elements, row != columns.short_row);
+        samples[i] = loaded.get(args, elements, row != columns.short_row);
+      }
+#pragma unroll
+      for (int k = 0; k < kVector; k++) {
+        focus[k] = first_focus<Reduction>(args.finish, [&](int i) { return samples[i].template at<Input>(k); });
+      }
+    }
+  }
+
   // Whether the outputs have to be walked again, with another focus.
   static __device__ __forceinline__ bool walk(const ThinArguments& args, const Columns& columns, Load (&loads)[kRows],
                                               Focus (&focus)[kVector], Stack stack, Part (&results)[kVector]) {
@@ -212,9 +232,9 @@ struct ThinWalk {
 #pragma unroll
     for (int k = 0; k < kVector; k++) {
       if constexpr (Focused<Reduction>) {
-        again |= args.length > 0 && Reduction::refocus(focus[k], values[k], args.length, args.finish);
+        again |= Reduction::refocus(focus[k], values[k], args.length, args.finish);
       }
-      results[k] = make_part<Reduction>(values[k], focus[k], args.length);
+      results[k] = make_part<Reduction>(values[k], focus[k], args.length, args.finish);
     }
     return again;
   }
@@ -224,7 +244,8 @@ struct ThinWalk {
 // for each load of shifted rows, take more registers.
 template <class Reduction, class Element>
 constexpr int thin_blocks(int rows, bool shifted) {
-  constexpr bool kWide = sizeof(typename Reduction::Value) * kTileVector<Reduction, Element> > 32;
+  constexpr size_t kFocusBytes = Focused<Reduction> ? sizeof(FocusOf<Reduction>) : 0;
+  constexpr bool kWide = (sizeof(typename Reduction::Value) + kFocusBytes) * kTileVector<Reduction, Element> > 32;
   if (shifted || kWide) return 2;
   return rows == 2 ? 6 : rows == 4 ? 5 : 4;
 }
@@ -257,15 +278,8 @@ __global__ void __launch_bounds__(kThinThreads, thin_blocks<Reduction, Element>(
     PartOf<Reduction> results[kVector];
     bool again = false;
     do {
-      const auto batch = Walk::batch_of(args, columns, 0);
-      Walk::load(args, batch, loads);
-      if constexpr (Focused<Reduction>) {
-        const auto first_row = batch.get(args, loads[0], 0);
-#pragma unroll
-        for (int k = 0; k < kVector && !again; k++) {
-          focus[k] = Reduction::focus(first_row.template at<typename Reduction::Input>(k), args.finish);
-        }
-      }
+      Walk::load(args, Walk::batch_of(args, columns, 0), loads);
+      if (Focused<Reduction> && !again) Walk::begin(args, columns, focus);
       again = Walk::walk(args, columns, loads, focus, stack, results);
     } while (again);
     const bool there = number < args.num_vectors, whole = !kShifted || args.width - column >= kVector;

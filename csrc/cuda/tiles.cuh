@@ -125,9 +125,11 @@ struct TileWalk {
                                                                 int64_t start, int length) {
     if constexpr (Focused<Reduction>) {
       if (length > 0) {
-        Loaded<Element> first;
-        first.load(args, offset + args.reduced.locate(start).offset);
-        return Reduction::focus(first.template as<Input>(), args.finish);
+        return first_focus<Reduction>(args.finish, [&](int i) {
+          Loaded<Element> element;
+          element.load(args, offset + args.reduced.locate(start + min(i, length - 1)).offset);
+          return element.template as<Input>();
+        });
       }
     }
     return {};
@@ -166,7 +168,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
       Part result;
       for (bool again = true; again;) {
         const Value value = Walk::leaf(args, at.offset, 0, length, 0, 0, focus, {stack, threads});
-        result = make_part<Reduction>(value, focus, length);
+        result = make_part<Reduction>(value, focus, length, args.finish);
         again = false;
         if constexpr (Focused<Reduction>) again = length > 0 && Reduction::refocus(focus, value, length, args.finish);
       }
@@ -216,7 +218,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
       for (int i = thread; i < outputs; i += threads) {
         Focus focus{};
         if constexpr (Focused<Reduction>) focus = focuses[i];
-        const Part part = make_part<Reduction>(block_values[i], focus, length);
+        const Part part = make_part<Reduction>(block_values[i], focus, length, args.finish);
         if (num_entries > 1) {
           partials[static_cast<int64_t>(z * padded_leaves + leaf) * outputs + i] = part;
         } else {

@@ -236,7 +236,12 @@ Outputs outputs_of(const Tensors<Op>& results, const Request& request) {
 
 template <class Op>
 FinishArguments finish_of(const Problem& problem, const Request& request) {
-  return {.num_elements = problem.length, .how = Op::kFinish, .parameter = request.parameter};
+  FinishArguments arguments{problem.length, Op::kFinish, request.parameter, 1 / static_cast<double>(problem.length)};
+  if constexpr (Op::kFinish == Finish::kVar || Op::kFinish == Finish::kStd) {
+    const double freedom = static_cast<double>(problem.length) - request.parameter;
+    arguments.parameter = 1 / (freedom > 0 ? freedom : 0);
+  }
+  return arguments;
 }
 
 // Calls f.template operator()<Group>() for a group of dtypes that the op's reduction has kernels for.

@@ -8,12 +8,12 @@
 namespace gpureduce {
 
 // What is summed is 2^(exponent of x), relative to a focus near the leaf's largest exponent; a leaf whose first element
-// was no good guess at that is walked again around the largest one. Leaves and results are sums in float64, with the
-// exponent that they are relative to.
+// was no good guess at that is walked again around the largest one. Leaves and results are sums in float64, with what
+// they are relative to. That is chosen coarsely, so that leaves seldom differ in it and are put together by additions.
 //
 // Terms offers
 //   Focus, focus(first, FinishArguments)
-//   exponent(x, focus)           of an element, relative to the focus
+//   term(x, focus)               2^exponent, and the exponent, relative to the focus
 //   keeps(focus, largest)        whether `largest`, relative to it, is near enough to the focus
 //   moved(focus, largest)        a focus at `largest`
 template <class Element, class Terms>
@@ -21,21 +21,19 @@ struct ExponentialSum {
   using Input = Accumulator<Element>;
   using Real = RealOf<Input>;
   using Focus = typename Terms::Focus;
+  using Value = typename Terms::Term;
 
   static constexpr bool kConverts = true;
   static constexpr bool kOrdered = true;
   static constexpr bool kWideLane = true;
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-  struct Value {
-    Real sum, largest;
-  };
-
-  static constexpr Value identity() { return {Real(0), -std::numeric_limits<Real>::infinity()}; }
-  static constexpr Focus focus(Input first, const FinishArguments& arguments) { return Terms::focus(first, arguments); }
+  static constexpr Value identity() { return {0, -std::numeric_limits<Real>::infinity()}; }
+  static constexpr Focus focus(const std::array<Input, 1>& first, const FinishArguments& arguments) {
+    return Terms::focus(first[0], arguments);
+  }
   static constexpr Value take(Value value, Input x, int64_t, const Focus& focus) {
-    const Real exponent = Terms::exponent(x, focus);
-    return merge(value, {exp2_of(exponent), exponent});
+    return merge(value, Terms::term(x, focus));
   }
   // A NaN is in the sum and never the largest.
   static constexpr Value merge(Value a, Value b) { return {a.sum + b.sum, larger_of(a.largest, b.largest)}; }
@@ -46,15 +44,17 @@ struct ExponentialSum {
   }
 };
 
-constexpr double nearest_integer(double x) {
-  constexpr double kRound = 0x1.8p52;
-  return magnitude(x) < 0x1p51 ? (x + kRound) - kRound : x;
-}
+template <class Sum, class Real>
+struct SumAndLargest {
+  Sum sum;
+  Real largest;
+};
 
 // exp(x) = 2^(x log2 e), around a centre: distances of neighbours are exact.
 template <class Element>
 struct ExponentialTerms {
   using Real = Accumulator<Element>;
+  using Term = SumAndLargest<Real, Real>;
   static constexpr double kLog2E = 1.4426950408889634;
   static constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
   // Half the largest number: no distance from it overflows.
@@ -63,20 +63,29 @@ struct ExponentialTerms {
   struct Focus {
     Real centre;
   };
-  static constexpr Focus focus(Real first, const FinishArguments&) { return {first - first == 0 ? first : Real(0)}; }
-  static constexpr Real exponent(Real x, const Focus& focus) { return (x - focus.centre) * static_cast<Real>(kLog2E); }
-  static constexpr double exponent(const Focus& focus) { return static_cast<double>(focus.centre) * kLog2E; }
+  static constexpr Real coarse(Real x) {
+    constexpr Real kStep = 8;
+    return nearest_integer(x * (1 / kStep)) * kStep;
+  }
+  static constexpr Focus focus(Real first, const FinishArguments&) {
+    return {first - first == 0 ? coarse(first) : Real(0)};
+  }
+  static constexpr Term term(Real x, const Focus& focus) {
+    const Real exponent = (x - focus.centre) * static_cast<Real>(kLog2E);
+    return {exp2_of(exponent), exponent};
+  }
 
   // An exponent is rounded to its last place, which is an error of as much in the logarithm: it is to stay below that
   // of the result's own rounding. Results of 16 bits and less only need it in range.
   static constexpr bool keeps(const Focus& focus, Real largest) {
     if (largest == kInfinity) return focus.centre == kFarthest;  // +inf is among the elements, or it overflowed
     constexpr Real kLeast = -40, kMost = 100, kNear = is_small_float<Element> ? kMost : 8;
-    const Real of_result = magnitude(static_cast<Real>(exponent(focus)) + largest);
+    const Real of_result = magnitude(focus.centre * static_cast<Real>(kLog2E) + largest);
     return largest >= kLeast && largest <= kMost && largest <= kNear + of_result;
   }
   static constexpr Focus moved(const Focus& focus, Real largest) {
-    return {largest == kInfinity ? kFarthest : focus.centre + largest * static_cast<Real>(1 / kLog2E)};
+    if (largest == kInfinity) return {kFarthest};
+    return {coarse(focus.centre + largest * static_cast<Real>(1 / kLog2E))};
   }
 };
 
@@ -86,26 +95,42 @@ struct LogSumExp : ExponentialSum<Element, ExponentialTerms<Element>> {
   using Terms = ExponentialTerms<Element>;
   using Base = ExponentialSum<Element, Terms>;
   using typename Base::Input, typename Base::Value, typename Base::Focus;
-  using Part = ScaledSum;
   static constexpr bool kMeaningful = std::is_floating_point_v<Input>;
   static constexpr bool kCommon = true;
 
-  static constexpr Part part_identity() { return {0, ScaledSum::kFarBelow}; }
-  static constexpr Part part(Value value, const Focus& focus, int64_t count) {
+  // sum x exp(centre). The centre of what is zero, infinite or no number is 0.
+  struct Part {
+    double sum, centre;
+  };
+
+  static constexpr Part part_identity() { return {0, 0}; }
+  static constexpr Part part(Value value, const Focus& focus, int64_t count, const FinishArguments&) {
     if (count == 0) return part_identity();
     const double sum = value.sum;
-    if (sum == Base::kInfinity) return {sum, ScaledSum::kFarAbove};
-    const double exponent = Terms::exponent(focus), whole = nearest_integer(exponent);
-    return {sum * exp2_of(exponent - whole), whole};
+    return {sum, sum > 0 && sum < Base::kInfinity ? static_cast<double>(focus.centre) : 0};
   }
   using Base::merge;
-  static constexpr Part merge(const Part& a, const Part& b) { return a + b; }
+  static constexpr Part merge(const Part& a, const Part& b) {
+    if (a.centre == b.centre) return {a.sum + b.sum, a.centre};
+    if (a.sum == 0) return b;
+    if (b.sum == 0) return a;
+    if (!(a.sum + b.sum < Base::kInfinity)) return {a.sum + b.sum, 0};
+    const double down = exp2_of(-magnitude(a.centre - b.centre) * Terms::kLog2E);
+    if (a.centre > b.centre) return {a.sum + b.sum * down, a.centre};
+    return {a.sum * down + b.sum, b.centre};
+  }
 
   static constexpr Input finish(const Part& part, const FinishArguments&) {
     constexpr double kLn2 = 0.6931471805599453;
     if (part.sum == 0) return -std::numeric_limits<Input>::infinity();
     if (!(part.sum < Base::kInfinity)) return static_cast<Input>(part.sum);
-    return static_cast<Input>((part.exponent + log2_of(part.sum)) * kLn2);
+    // A logarithm in float64 takes longer than a short row of narrow elements.
+    if constexpr (is_small_float<Element>) {
+      if (part.sum > 0x1p-120 && part.sum < 0x1p120) {
+        return static_cast<Input>(part.centre + log2_of(static_cast<float>(part.sum)) * kLn2);
+      }
+    }
+    return static_cast<Input>(part.centre + log2_of(part.sum) * kLn2);
   }
 };
 
@@ -114,7 +139,11 @@ template <class Element>
 struct PowerTerms {
   using Input = Accumulator<Element>;
   using Real = RealOf<Input>;
+  using Term = SumAndLargest<double, Real>;  // roots of small orders, and inverse ones, magnify what a sum loses
   using Limits = std::numeric_limits<Real>;
+  using Bits = std::conditional_t<sizeof(Real) == 4, uint32_t, uint64_t>;
+  static constexpr int kMantissa = Limits::digits - 1;
+  static constexpr Real kBeyond = 0x1p110;  // all exponents of numbers that are neither 0 nor infinite
 
   // log2 of a number, in whole octaves and the rest: so that neither large nor small numbers cost it places.
   struct Logarithm {
@@ -125,8 +154,7 @@ struct PowerTerms {
     Real order;  // p
   };
   static constexpr Logarithm logarithm(Real size) {
-    using Bits = std::conditional_t<sizeof(Real) == 4, uint32_t, uint64_t>;
-    constexpr int kMantissa = Limits::digits - 1, kBias = Limits::max_exponent - 1;
+    constexpr int kBias = Limits::max_exponent - 1;
     constexpr int kLifted = 64;  // octaves, by which subnormal numbers become normal
     const bool subnormal = size < Limits::min();
     const Real normal = subnormal ? size * Real(0x1p64) : size;
@@ -137,27 +165,43 @@ struct PowerTerms {
   }
   // As torch does, the order is taken as a number of the accumulator's type; beyond these it makes no difference.
   static constexpr Real order_of(const FinishArguments& arguments) {
-    constexpr double kLeast = Limits::min(), kMost = sizeof(Real) == 4 ? 0x1p100 : 0x1p900;
+    constexpr double kLeast = Limits::min(), kMost = 0x1p90;
     const double order = arguments.parameter, size = magnitude(order);
     const double within = size < kLeast ? kLeast : size > kMost ? kMost : size;  // a NaN stays one
     return static_cast<Real>(order < 0 ? -within : within);
   }
   static constexpr Focus focus(Input first, const FinishArguments& arguments) {
-    const Logarithm centre = logarithm(magnitude(first));
-    return {centre.rest - centre.rest == 0 ? centre : Logarithm{0, 0}, order_of(arguments)};
+    constexpr Real kStep = 16;  // octaves
+    const Logarithm size = logarithm(magnitude(first));
+    const bool is_finite = size.rest - size.rest == 0;
+    return {{is_finite ? nearest_integer(size.octave * (1 / kStep)) * kStep : Real(0), 0}, order_of(arguments)};
   }
-  static constexpr Real exponent(Input x, const Focus& focus) {
+  // The exponent in two parts, p times the octaves and p times the rest, each in an integer and a fraction, so that it
+  // is rounded as a number below 1 is and not as what it comes to.
+  static constexpr Term term(Input x, const Focus& focus) {
     const Logarithm size = logarithm(magnitude(x));
-    return ((size.octave - focus.centre.octave) + (size.rest - focus.centre.rest)) * focus.order;
+    const Real octaves = size.octave - focus.centre.octave, rest = size.rest - focus.centre.rest;
+    // p = high + low, where high times the octaves is exact.
+    constexpr Bits kHigh = ~Bits(0) << (kMantissa / 2);
+    const Real high = std::bit_cast<Real>(static_cast<Bits>(std::bit_cast<Bits>(focus.order) & kHigh));
+    const Real large = octaves * high, small = within(rest * focus.order + octaves * (focus.order - high));
+    const Real whole_large = nearest_integer(large), whole_small = nearest_integer(small);
+    const Real fraction = (large - whole_large) + (small - whole_small);
+    return {exp2_of(whole_large + whole_small, fraction), large + small};
   }
   static constexpr bool keeps(const Focus&, Real largest) {
-    constexpr Real kFarthest = 24;  // exponents near zero are rounded least
-    return largest == Limits::infinity() || magnitude(largest) <= kFarthest;
+    constexpr Real kFarthest = 60;
+    return magnitude(largest) >= kBeyond / 2 || magnitude(largest) <= kFarthest;
   }
   static constexpr Focus moved(const Focus& focus, Real largest) {
-    const Real rest = focus.centre.rest + largest / focus.order, whole = static_cast<Real>(static_cast<int>(rest));
-    return {{focus.centre.octave + whole, rest - whole}, focus.order};
+    constexpr Real kMost = 60;  // of an order for which a whole octave is near enough
+    const Real rest = focus.centre.rest + largest / focus.order, whole = nearest_integer(rest);
+    const bool is_near = magnitude(focus.order) <= kMost;
+    return {{focus.centre.octave + whole, is_near ? Real(0) : rest - whole}, focus.order};
   }
+
+ private:
+  static constexpr Real within(Real x) { return x > kBeyond ? kBeyond : x < -kBeyond ? -kBeyond : x; }
 };
 
 // A norm of order p, other than those of norm.h.
@@ -173,7 +217,7 @@ struct PowerSum : ExponentialSum<Element, PowerTerms<Element>> {
   };
 
   static constexpr Part part_identity() { return {0, 0, 0, 0}; }
-  static constexpr Part part(Value value, const Focus& focus, int64_t count) {
+  static constexpr Part part(Value value, const Focus& focus, int64_t count, const FinishArguments&) {
     if (count == 0) return part_identity();
     return {value.sum, focus.centre.octave, focus.centre.rest, focus.order};
   }
@@ -181,6 +225,7 @@ struct PowerSum : ExponentialSum<Element, PowerTerms<Element>> {
   static constexpr Part merge(const Part& a, const Part& b) {
     if (a.sum == 0) return b;
     if (b.sum == 0) return a;
+    if (a.octave == b.octave && a.rest == b.rest) return {a.sum + b.sum, a.octave, a.rest, a.order};
     if (a.sum == Base::kInfinity || b.sum == Base::kInfinity) return {a.sum + b.sum, 0, 0, a.order};
     const double ahead = ((a.octave - b.octave) + (a.rest - b.rest)) * a.order, down = exp2_of(-magnitude(ahead));
     // Of equal centres it matters how they are put together, so that it is not the first one that counts.
@@ -196,18 +241,6 @@ struct PowerSum : ExponentialSum<Element, PowerTerms<Element>> {
     if (part.sum != part.sum) return std::numeric_limits<Real>::quiet_NaN();
     const double octaves = part.rest + log2_of(part.sum) / part.order, whole = nearest_integer(octaves);
     return static_cast<Real>(times_power_of_two(exp2_of(octaves - whole), part.octave + whole));
-  }
-
- private:
-  // x 2^octaves for x near 1: rounded once, also where it is subnormal.
-  static constexpr double times_power_of_two(double x, double octaves) {
-    constexpr double kMost = 2040;
-    const double within = octaves > kMost ? kMost : octaves < -kMost ? -kMost : octaves;
-    const double half = static_cast<double>(static_cast<int>(within / 2));
-    return x * power_of_two(half) * power_of_two(within - half);
-  }
-  static constexpr double power_of_two(double octaves) {
-    return octaves > 0 ? 1 / negative_power_of_two(-octaves) : negative_power_of_two(octaves);
   }
 };
 

@@ -6,9 +6,10 @@
 
 namespace gpureduce {
 
-// A lane sums distances from the leaf's focus, and their squares: no division, and no cancellation that matters, since
-// a leaf whose elements are far from its focus is walked again around its mean. Leaves and results are (count, mean,
-// sum of squared distances from it) in float64, merged as Chan, Golub and LeVeque (1979) do.
+// A lane sums distances from the leaf's focus, the mean of its first few elements, and their squares: no division, and
+// no cancellation that matters, since a leaf whose elements are far from its focus is walked again around its mean.
+// Leaves and results are (count, mean, sum of squared distances from it) in float64, merged as Chan, Golub and LeVeque
+// (1979) do.
 template <class Element>
 struct Moments {
   using Input = Accumulator<Element>;
@@ -25,7 +26,8 @@ struct Moments {
   static constexpr bool kWideLane = true;
   static constexpr bool kCommon = true;
 
-  static constexpr int64_t kFew = 2048, kMany = 65536;  // elements of a leaf
+  static constexpr int kSamples = sizeof(Element) < 16 ? 16 / sizeof(Element) : 1;  // a vector of them
+  static constexpr int64_t kFew = 2048, kMany = 65536;                              // elements of a leaf
 
   struct Value {
     Input sum;
@@ -42,8 +44,9 @@ struct Moments {
   };
 
   static constexpr Value identity() { return {Input(0), Real(0)}; }
-  static constexpr Focus focus(Input first, const FinishArguments&) {
-    const Input shift = scaled(first, kFirstScale);
+  static constexpr Focus focus(const std::array<Input, kSamples>& samples, const FinishArguments&) {
+    const Input mean = scaled(sum_of(samples) * (Real(1) / kSamples), kFirstScale);
+    const Input shift = is_finite(mean) ? mean : scaled(samples[0], kFirstScale);
     return {is_finite(shift) ? shift : Input(0), kFirstScale, 0};
   }
   static constexpr Value take(Value value, Input x, int64_t, const Focus& focus) {
@@ -69,10 +72,10 @@ struct Moments {
         }
       }
     }
-    // The difference that the variance is computed from would lose more than two of the squares' bits; or three, or
-    // four, where there are so many that their roundings cancel, and a leaf that is walked again is waited for. Where a
-    // leaf's first element was out of range, its mean is found in two steps.
-    const Real most = count < kFew ? Real(0.75) : count < kMany ? Real(0.875) : Real(0.9375);
+    // The difference that the variance is computed from would lose more than 1.7 of the squares' bits; or three, or
+    // four, where there are so many that their roundings cancel, and a leaf that is walked again is waited for. Where
+    // the first elements were out of range, the mean is found in two steps.
+    const Real most = count < kFew ? Real(0.6875) : count < kMany ? Real(0.875) : Real(0.9375);
     if (focus.centred < 2 && product(value.sum * inverse, value.sum) > most * value.squares) {
       focus.shift = focus.shift + value.sum * inverse;
       focus.centred++;
@@ -82,9 +85,10 @@ struct Moments {
   }
 
   static constexpr Part part_identity() { return {0, 0, Wide(0)}; }
-  static constexpr Part part(Value value, const Focus& focus, int64_t count) {
+  static constexpr Part part(Value value, const Focus& focus, int64_t count, const FinishArguments& arguments) {
     if (count == 0) return part_identity();
-    const double n = static_cast<double>(count), inverse = 1 / n, back = kScaled ? unscaled(focus.scale) : 1;
+    const double n = static_cast<double>(count), back = kScaled ? unscaled(focus.scale) : 1;
+    const double inverse = count == arguments.num_elements ? arguments.per_element : 1 / n;  // a division takes long
     const Wide sum = convert<Wide>(value.sum), mean = sum * inverse;
     const double squares = static_cast<double>(value.squares) - product(mean, sum);
     return {n, (squares < 0 ? 0 : squares) * back * back, (convert<Wide>(focus.shift) + mean) * back};
@@ -98,7 +102,7 @@ struct Moments {
     if (a.count == b.count || is_zero(away)) {
       return {count, (a.squares + b.squares) + apart * (a.count * 0.5), (a.mean + b.mean) * 0.5};
     }
-    const double of_a = a.count / count, of_b = b.count / count;
+    const double inverse = 1 / count, of_a = a.count * inverse, of_b = b.count * inverse;
     return {count, (a.squares + b.squares) + apart * (a.count * of_b), a.mean * of_a + b.mean * of_b};
   }
 
@@ -106,13 +110,23 @@ struct Moments {
   static constexpr std::tuple<Real, Input> finish(const Part& part, const FinishArguments& arguments) {
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     if (part.count == 0) return {static_cast<Real>(kNan), convert<Input>(Wide(0) * kNan)};
-    const double freedom = part.count - arguments.parameter;
-    const double variance = part.squares / (freedom > 0 ? freedom : 0);
+    const double variance = part.squares * arguments.parameter;
     const double spread = arguments.how == Finish::kStd ? square_root(variance) : variance;
     return {static_cast<Real>(spread), convert<Input>(part.mean)};
   }
 
  private:
+  // In halves, so that of equal numbers it is exact.
+  template <size_t kCount>
+  static constexpr Input sum_of(const std::array<Input, kCount>& numbers) {
+    if constexpr (kCount == 1) {
+      return numbers[0];
+    } else {
+      std::array<Input, kCount / 2> half{};
+      for (size_t i = 0; i < kCount / 2; i++) half[i] = numbers[i] + numbers[i + kCount / 2];
+      return sum_of(half);
+    }
+  }
   static constexpr Input scaled(Input x, Real scale) {
     if constexpr (kScaled) return x * scale;
     return x;

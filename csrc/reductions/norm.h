@@ -75,7 +75,9 @@ struct SquareSum {
 
   static constexpr Value identity() { return 0; }
   static constexpr auto neutral() { return as_element<Element>(Input(0)); }
-  static constexpr Focus focus(Input, const FinishArguments&) { return {kScaled ? Scales::kUsual : 1}; }
+  static constexpr Focus focus(const std::array<Input, 1>&, const FinishArguments&) {
+    return {kScaled ? Scales::kUsual : 1};
+  }
   static constexpr Value take(Value sum, Input x, int64_t, const Focus& focus) {
     if constexpr (is_complex<Input>) {
       const Input z = x * focus.scale;
@@ -102,7 +104,7 @@ struct SquareSum {
       return {0, ScaledSum::kFarBelow};  // the exponent of a sum that is there counts
     }
   }
-  static constexpr Part part(Value sum, const Focus& focus, int64_t) {
+  static constexpr Part part(Value sum, const Focus& focus, int64_t, const FinishArguments&) {
     if constexpr (std::is_same_v<Value, float>) {
       const double back = kScaled ? unscaled(focus.scale) : 1;
       return sum * back * back;

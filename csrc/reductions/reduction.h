@@ -27,7 +27,9 @@
 //   neutral()           an Element (for Converted ones: an Input) that take() passes over wherever it stands behind
 //                       real elements, so that kernels may fill up whole vectors with it
 //   Focus               what take() measures elements against; every leaf has its own, so that all who walk it agree:
-//     focus(first, FinishArguments)   from the leaf's first element
+//     kSamples            how many of a leaf's first elements it is made of at first, 1 if not said
+//     focus(samples, FinishArguments)
+//                                     of these, a Samples<Reduction>; of a shorter leaf the last one several times
 //     take(value, x, index, focus)
 //     refocus(focus, value, count, FinishArguments)
 //                                     whether the leaf has to be walked once more, with a focus that suits it better;
@@ -35,7 +37,7 @@
 //   OfLanes, OfThread   the reductions that its Value {of lanes, of thread} is made of, where only the first depends on
 //                       the order, so that a thread needs but one value of the second
 //   Part                with a Focus: the value of a leaf and of the result,
-//     part(value, focus, count), merge(part, part), part_identity(), and finish() of it
+//     part(value, focus, count, FinishArguments), merge(part, part), part_identity(), and finish() of it
 //
 // A Focus has no say in how elements are combined, only in what is added up for each; the order stays core/order.h's.
 #pragma once
@@ -61,7 +63,8 @@ enum class Finish : uint8_t {
 struct FinishArguments {
   int64_t num_elements;
   Finish how;
-  double parameter;  // the order of a norm; what a variance takes off the number of elements (torch's `correction`)
+  double parameter;    // the order of a norm; of a variance 1 / (number of elements - torch's `correction`)
+  double per_element;  // 1 / num_elements
 };
 
 struct Output {
@@ -128,6 +131,22 @@ template <class Reduction>
 using PartOf = typename LeafTypes<Reduction>::Part;
 
 template <class Reduction>
+constexpr int num_samples() {
+  if constexpr (requires { Reduction::kSamples; }) return Reduction::kSamples;
+  return 1;
+}
+template <class Reduction>
+using Samples = std::array<typename Reduction::Input, num_samples<Reduction>()>;
+
+// What a leaf is measured against at first; element(i) is sample number i, as take() is given it.
+template <class Reduction, class ElementAt>
+constexpr FocusOf<Reduction> first_focus(const FinishArguments& arguments, ElementAt element) {
+  return [&]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
+    return Reduction::focus(Samples<Reduction>{element(kIndices)...}, arguments);
+  }(std::make_integer_sequence<int, num_samples<Reduction>()>());
+}
+
+template <class Reduction>
 constexpr typename Reduction::Value take_element(typename Reduction::Value value, typename Reduction::Input x,
                                                  int64_t index, const FocusOf<Reduction>& focus) {
   if constexpr (Focused<Reduction>) {
@@ -138,9 +157,10 @@ constexpr typename Reduction::Value take_element(typename Reduction::Value value
 }
 
 template <class Reduction>
-constexpr PartOf<Reduction> make_part(typename Reduction::Value value, const FocusOf<Reduction>& focus, int64_t count) {
+constexpr PartOf<Reduction> make_part(typename Reduction::Value value, const FocusOf<Reduction>& focus, int64_t count,
+                                      const FinishArguments& arguments) {
   if constexpr (Focused<Reduction>) {
-    return Reduction::part(value, focus, count);
+    return Reduction::part(value, focus, count, arguments);
   } else {
     return value;
   }

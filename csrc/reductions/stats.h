@@ -57,8 +57,9 @@ struct Statistics {
   };
 
   static constexpr Value identity() { return {OfLanes::identity(), OfThread::identity()}; }
-  static constexpr Focus focus(Input first, const FinishArguments& arguments) {
-    return OfLanes::focus(first, arguments);
+  static constexpr int kSamples = OfLanes::kSamples;
+  static constexpr Focus focus(const std::array<Input, kSamples>& samples, const FinishArguments& arguments) {
+    return OfLanes::focus(samples, arguments);
   }
   static constexpr Value take(const Value& value, Input x, int64_t index, const Focus& focus) {
     return {OfLanes::take(value.moments, x, index, focus), OfThread::take(value.marks, x, index)};
@@ -71,8 +72,8 @@ struct Statistics {
   }
 
   static constexpr Part part_identity() { return {OfLanes::part_identity(), OfThread::identity()}; }
-  static constexpr Part part(const Value& value, const Focus& focus, int64_t count) {
-    return {OfLanes::part(value.moments, focus, count), value.marks};
+  static constexpr Part part(const Value& value, const Focus& focus, int64_t count, const FinishArguments& arguments) {
+    return {OfLanes::part(value.moments, focus, count, arguments), value.marks};
   }
   static constexpr Part merge(const Part& a, const Part& b) {
     return {OfLanes::merge(a.moments, b.moments), OfThread::merge(a.marks, b.marks)};
