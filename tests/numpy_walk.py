@@ -218,14 +218,14 @@ def leaf_moments(
     parts: list[np.ndarray], num_lanes: int, size: int, scaled: bool, root: bool
 ) -> Parts:
     """Of one leaf of each row, whose real and imaginary parts are (rows, n): distances from the
-    mean of the first 16 bytes and their squares are summed, and again with another scale or from
-    another place where these sums are of no use.
+    mean of the first 16 bytes (8 elements at most) and their squares are summed, and again with
+    another scale or from another place where these sums are of no use.
     """
     real = parts[0].dtype.type
     rows, n = parts[0].shape
     power = np.full(rows, USUAL if scaled else 0)
     up = real(2.0**USUAL if scaled else 1)
-    samples = max(1, 16 // size)
+    samples = max(1, min(8, 16 // size))
     taken = np.minimum(np.arange(samples), n - 1)
     firsts = [p[:, 0] * up for p in parts]
     shifts = [halves(p[:, taken], np.add) * (real(1) / real(samples)) * up for p in parts]

@@ -649,8 +649,8 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
   using ThreadState = State<Reduction, Element>;
   constexpr bool kCluster = kForm == RowsForm::kCluster;
   constexpr bool kAligned = kForm == RowsForm::kAlignedTicket || kForm == RowsForm::kSegments;
-  // What is kept of one-byte types in any order leaves registers for more.
-  constexpr int kMostBatch = sizeof(Element) == 1 && !Reduction::kOrdered ? 8 : 4;
+  // What is kept of one-byte types in any order leaves registers for more, and two reductions at once need it.
+  constexpr int kMostBatch = (sizeof(Element) == 1 && !Reduction::kOrdered) || Joined<Reduction> ? 8 : 4;
   constexpr int kBatch = is_segmented(kForm) ? 4 : row_batch<Reduction, Element>(kMostBatch, kAligned);
   constexpr bool kStreams = streams_rows<Reduction, Element>(kForm);
   // The same in registers.

@@ -23,6 +23,7 @@ constexpr Real larger_of(Real a, Real b) {
 #endif
 }
 
+// An integer within 1/2; beyond 2^22 (float64: 2^51) the number itself.
 template <class Real>
 constexpr Real nearest_integer(Real x) {
   constexpr Real kRound = sizeof(Real) == 4 ? Real(0x1.8p23) : Real(0x1.8p52), kMost = kRound / 3;
@@ -32,7 +33,7 @@ constexpr Real nearest_integer(Real x) {
 // x 2^octaves for x near 1 and an integer: rounded once, also where it is subnormal.
 constexpr double times_power_of_two(double x, double octaves) {
   constexpr double kMost = 2040;
-  const double within = octaves > kMost ? kMost : octaves < -kMost ? -kMost : octaves;
+  const double within = !(octaves > -kMost) ? -kMost : octaves < kMost ? octaves : kMost;  // also of a NaN
   const double half = static_cast<double>(static_cast<int>(within / 2)), rest = within - half;
   const auto power = [](double n) { return n > 0 ? 1 / negative_power_of_two(-n) : negative_power_of_two(n); };
   return x * power(half) * power(rest);
@@ -40,7 +41,7 @@ constexpr double times_power_of_two(double x, double octaves) {
 
 // 2^(whole + fraction), of an integer and a number near 0, by the polynomial of its degree that comes nearest to 2^f
 // for f from -1/2 to 1/2, within 2^-28, and is 1 at 0. No branch and no call, so that a compiler can do many at once.
-// Below 2^-126 it is 0.
+// Below 2^-126.5 it is 0.
 constexpr float exp2_of(float whole, float fraction) {
   constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer, in the low bits
   const float least = -127, most = 128;

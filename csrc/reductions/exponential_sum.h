@@ -67,8 +67,9 @@ struct ExponentialTerms {
     constexpr Real kStep = 8;
     return nearest_integer(x * (1 / kStep)) * kStep;
   }
-  static constexpr Focus focus(Real first, const FinishArguments&) {
-    return {first - first == 0 ? coarse(first) : Real(0)};
+  static constexpr Focus focus(Real first, const FinishArguments& arguments) {
+    if (first - first != 0) return {0};
+    return {arguments.num_elements == 1 ? first : coarse(first)};  // of one element the result is that element
   }
   static constexpr Term term(Real x, const Focus& focus) {
     const Real exponent = (x - focus.centre) * static_cast<Real>(kLog2E);
@@ -152,7 +153,9 @@ struct PowerTerms {
   struct Focus {
     Logarithm centre;
     Real order;  // p
+    int moves;
   };
+  static constexpr int kMostMoves = 4;  // whatever the roundings, a walk ends
   static constexpr Logarithm logarithm(Real size) {
     constexpr int kBias = Limits::max_exponent - 1;
     constexpr int kLifted = 64;  // octaves, by which subnormal numbers become normal
@@ -172,9 +175,11 @@ struct PowerTerms {
   }
   static constexpr Focus focus(Input first, const FinishArguments& arguments) {
     constexpr Real kStep = 16;  // octaves
+    const Real order = order_of(arguments);
     const Logarithm size = logarithm(magnitude(first));
-    const bool is_finite = size.rest - size.rest == 0;
-    return {{is_finite ? nearest_integer(size.octave * (1 / kStep)) * kStep : Real(0), 0}, order_of(arguments)};
+    if (size.rest - size.rest != 0) return {{0, 0}, order, 0};
+    if (arguments.num_elements == 1) return {size, order, 0};  // small orders magnify the least distance
+    return {{nearest_integer(size.octave * (1 / kStep)) * kStep, 0}, order, 0};
   }
   // The exponent in two parts, p times the octaves and p times the rest, each in an integer and a fraction, so that it
   // is rounded as a number below 1 is and not as what it comes to.
@@ -189,15 +194,19 @@ struct PowerTerms {
     const Real fraction = (large - whole_large) + (small - whole_small);
     return {exp2_of(whole_large + whole_small, fraction), large + small};
   }
-  static constexpr bool keeps(const Focus&, Real largest) {
+  static constexpr bool keeps(const Focus& focus, Real largest) {
     constexpr Real kFarthest = 60;
-    return magnitude(largest) >= kBeyond / 2 || magnitude(largest) <= kFarthest;
+    const Real size = magnitude(largest);
+    return size >= kBeyond / 2 || size <= kFarthest || focus.moves == kMostMoves;
   }
+  // To a whole octave, or for large orders to the largest element itself, in the octave and rest that it has.
   static constexpr Focus moved(const Focus& focus, Real largest) {
     constexpr Real kMost = 60;  // of an order for which a whole octave is near enough
-    const Real rest = focus.centre.rest + largest / focus.order, whole = nearest_integer(rest);
-    const bool is_near = magnitude(focus.order) <= kMost;
-    return {{focus.centre.octave + whole, is_near ? Real(0) : rest - whole}, focus.order};
+    const Real rest = focus.centre.rest + largest / focus.order, nearest = nearest_integer(rest);
+    const int moves = focus.moves + 1;
+    if (magnitude(focus.order) <= kMost) return {{focus.centre.octave + nearest, 0}, focus.order, moves};
+    const Real whole = nearest > rest ? nearest - 1 : nearest;
+    return {{focus.centre.octave + whole, rest - whole}, focus.order, moves};
   }
 
  private:
@@ -239,8 +248,11 @@ struct PowerSum : ExponentialSum<Element, PowerTerms<Element>> {
       return is_infinite ? std::numeric_limits<Real>::infinity() : Real(0);
     }
     if (part.sum != part.sum) return std::numeric_limits<Real>::quiet_NaN();
-    const double octaves = part.rest + log2_of(part.sum) / part.order, whole = nearest_integer(octaves);
-    return static_cast<Real>(times_power_of_two(exp2_of(octaves - whole), part.octave + whole));
+    // The sum is m 2^k. Of k / p what is whole is taken apart, so that nothing large is rounded.
+    const double k = nearest_integer(log2_of(part.sum)), of_m = log2_of(times_power_of_two(part.sum, -k));
+    const double quotient = nearest_integer(k / part.order), left = fma(-quotient, part.order, k);
+    const double octaves = part.rest + (left + of_m) / part.order, whole = nearest_integer(octaves);
+    return static_cast<Real>(times_power_of_two(exp2_of(octaves - whole), part.octave + quotient + whole));
   }
 };
 

@@ -26,8 +26,9 @@ struct Moments {
   static constexpr bool kWideLane = true;
   static constexpr bool kCommon = true;
 
-  static constexpr int kSamples = sizeof(Element) < 16 ? 16 / sizeof(Element) : 1;  // a vector of them
-  static constexpr int64_t kFew = 2048, kMany = 65536;                              // elements of a leaf
+  // A vector of them, or half of one: float8 is measured as float16 is.
+  static constexpr int kSamples = sizeof(Element) == 1 ? 8 : sizeof(Element) < 16 ? 16 / sizeof(Element) : 1;
+  static constexpr int64_t kFew = 2048, kMany = 65536;  // elements of a leaf
 
   struct Value {
     Input sum;
