@@ -16,7 +16,9 @@ inline constexpr int kWholeRowsPerSm = 4;
 inline constexpr int kLeafBlocksPerSm = 16;
 
 // Between these the blocks of a call are one wave, and those of the next one that came early would be unevenly spread:
-// 512 blocks of var over 2^28 elements take 289 us (float32) and 150 (bfloat16) in a row of calls, 250 and 134 alone.
+// 512 blocks of var over 2^28 elements took 289 us (float32) and 150 (bfloat16) in a row of calls, and take 245 and 129
+// (benchmarks/results/variants.md). The ends are no result of a sweep: fewer blocks leave places enough, and no more
+// than eight fit a multiprocessor.
 inline constexpr int kFewBlocksPerSm = 2, kMostBlocksPerSm = 8;
 
 // Where the order does not bind, rows longer than this are cut into leaves of their own, multiples of this many bytes

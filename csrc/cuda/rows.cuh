@@ -337,6 +337,7 @@ template <int kThreads, bool kSamples, class Vectors>
 struct RowStream {
   static constexpr int kGroup = 4, kVectorBytes = sizeof(uint4);
   static constexpr int kStep = kGroup * kThreads, kStageBytes = kStep * kVectorBytes;  // of the block
+  // Groups on their way: 24 or 32 KiB, what shared memory has room for beside the lanes.
   static constexpr int kStages = kThreads == 128 ? 3 : 2, kAllStageBytes = kStages * kStageBytes;
   static constexpr int kSampleBytes = kThreads / kWarp * kVectorBytes;
   static constexpr int kAllSampleBytes = kSamples ? (kStages + 1) * kSampleBytes : 0;  // and of the leaf at hand
@@ -598,7 +599,7 @@ struct LeafParts {
 // Partial results to `parts` of the block: all of them, or a power of two that the others are folded to.
 template <class Reduction, class Part, class Parts>
 __device__ __forceinline__ void gather_parts(const Part* partials, int num_partials, Parts parts, int count) {
-  constexpr int kMaxLevels = 9;  // of 512 leaves
+  constexpr int kMaxLevels = log2_of(kMaxLeaves);
   const int levels = count == num_partials ? 0 : log2_on_device(num_partials - 1) + 1 - log2_on_device(count);
 #pragma unroll 2
   for (int i = threadIdx.x; i < count; i += blockDim.x) {
@@ -666,6 +667,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
   using Unfinished = UnfinishedLeaf<Reduction>;
   constexpr int kLeafBytes = leaf_bytes<Reduction>(), kMaxLeaves = max_leaves_of_block(kLeafBytes), kMaskBits = 32;
   using Memory = BlockMemory<Reduction, Element, kMaxThreads>;
+  // A block has 48 KiB; 256 bytes are for what is small.
   constexpr int kOtherBytes = kMaxLeaves * kLeafBytes + Stream::kBytes + 256, kAllBytes = 48 * 1024;
   constexpr int kBuffers = 2 * sizeof(Memory) + kOtherBytes <= kAllBytes ? 2 : 1;
   __shared__ Memory memory[kBuffers];
