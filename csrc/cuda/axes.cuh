@@ -84,6 +84,7 @@ struct AxisMap {
     Location at;
     if (narrow) {
       auto rest = static_cast<uint32_t>(position);
+#pragma unroll 1
       for (int i = count - 1; i > 0; i--) {
         const uint32_t outer = dividers[i].quotient(rest);
         add(at, rest - outer * dividers[i].divisor, i);
@@ -91,6 +92,7 @@ struct AxisMap {
       }
       if (count > 0) add(at, rest, 0);
     } else {
+#pragma unroll 1
       for (int i = count - 1; i > 0; i--) {
         const int64_t outer = position / sizes[i];
         add(at, position - outer * sizes[i], i);
@@ -102,6 +104,14 @@ struct AxisMap {
   }
 };
 
+// locate(), for what is done once for an output or a lane: kept out of the kernels, whose code it would make up a third
+// of. No member, which would have the kernel copy its arguments for `this`.
+template <int kMaxAxes>
+__device__ __noinline__ typename AxisMap<kMaxAxes>::Location locate_apart(const AxisMap<kMaxAxes>& map,
+                                                                          int64_t position) {
+  return map.locate(position);
+}
+
 // A position that moves on by the map's step.
 template <int kMaxAxes>
 struct Cursor {
@@ -109,7 +119,7 @@ struct Cursor {
   int inner = 0;  // coordinate along the second of two axes
 
   __device__ __forceinline__ void start(const AxisMap<kMaxAxes>& map, int64_t position, int64_t offset) {
-    at = map.locate(position);
+    at = locate_apart(map, position);
     at.offset += offset;
     if (map.count == 2) inner = static_cast<int>(position % map.sizes[1]);
   }

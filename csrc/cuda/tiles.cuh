@@ -40,11 +40,16 @@ struct Loaded {
     return widen<Input>(element);
   }
 };
+// Two switches over all dtypes, so it is kept out of the kernels.
+template <class Acc>
+__device__ __noinline__ Acc read_apart(const void* input, int64_t offset, DType from, DType through) {
+  return read_converted<Acc>(input, offset, from, through);
+}
 template <class Acc>
 struct Loaded<Converted<Acc>> {
   Acc value;
   __device__ __forceinline__ void load(const TilesArguments& args, int64_t offset) {
-    value = read_converted<Acc>(args.input, offset, args.input_dtype, args.through);
+    value = read_apart<Acc>(args.input, offset, args.input_dtype, args.through);
   }
   template <class Input>
   __device__ __forceinline__ Input as() const {
@@ -127,7 +132,7 @@ struct TileWalk {
       if (length > 0) {
         return first_focus<Reduction>(args.finish, [&](int i) {
           Loaded<Element> element;
-          element.load(args, offset + args.reduced.locate(start + min(i, length - 1)).offset);
+          element.load(args, offset + locate_apart(args.reduced, start + min(i, length - 1)).offset);
           return element.template as<Input>();
         });
       }
@@ -163,7 +168,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
     const int length = static_cast<int>(args.length);
     for (int64_t output = static_cast<int64_t>(blockIdx.x) * threads + thread; output < args.num_outputs;
          output += step) {
-      const auto at = args.kept.locate(output);
+      const auto at = locate_apart(args.kept, output);
       Focus focus = Walk::focus_of(args, at.offset, 0, length);
       Part result;
       for (bool again = true; again;) {
@@ -185,7 +190,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
     const int end_leaf = min(first_leaf + args.leaves_per_split, args.num_leaves);
     const int64_t output = tile * outputs + x;
     const bool active = x < outputs && y < args.lanes && output < args.num_outputs;
-    const int64_t offset = active ? args.kept.locate(output).offset : 0;
+    const int64_t offset = active ? locate_apart(args.kept, output).offset : 0;
     Part* partials = static_cast<Part*>(args.partials) + tile * num_entries * outputs;
 
     for (int leaf = first_leaf; leaf < end_leaf; leaf++) {
@@ -249,7 +254,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
     for (int i = thread; i < outputs; i += threads) {
       const int64_t of = tile * outputs + i;
       if (of < args.num_outputs) {
-        store<Reduction>(args.outputs, args.kept.locate(of).place, parts[i], args.finish);
+        store<Reduction>(args.outputs, locate_apart(args.kept, of).place, parts[i], args.finish);
       }
     }
     __syncthreads();

@@ -57,8 +57,25 @@ constexpr float exp2_of(float whole, float fraction) {
   const uint32_t exponent = std::bit_cast<uint32_t>(within + kRound) - std::bit_cast<uint32_t>(kRound) + 127;
   return series * std::bit_cast<float>(exponent << 23);
 }
-constexpr double exp2_of(double whole, double fraction) {
+#ifdef __CUDACC__
+// In float64 these are long on a GPU, and called from many places of a kernel: kept out of it.
+inline __device__ __noinline__ double exp2_apart(double whole, double fraction) {
   return times_power_of_two(exp2(fraction), whole);
+}
+inline __device__ __noinline__ double exp2_apart(double x) {
+  return exp2(x);
+}
+inline __device__ __noinline__ double log2_apart(double x) {
+  return log2(x);
+}
+#endif
+
+constexpr double exp2_of(double whole, double fraction) {
+#ifdef __CUDA_ARCH__
+  return exp2_apart(whole, fraction);
+#else
+  return times_power_of_two(exp2(fraction), whole);
+#endif
 }
 
 constexpr float exp2_of(float x) {
@@ -72,7 +89,11 @@ constexpr float exp2_of(float x) {
 #endif
 }
 constexpr double exp2_of(double x) {
+#ifdef __CUDA_ARCH__
+  return exp2_apart(x);
+#else
   return exp2(x);
+#endif
 }
 
 constexpr float log2_of(float x) {
@@ -83,7 +104,11 @@ constexpr float log2_of(float x) {
 #endif
 }
 constexpr double log2_of(double x) {
+#ifdef __CUDA_ARCH__
+  return log2_apart(x);
+#else
   return log2(x);
+#endif
 }
 
 }  // namespace gpureduce

@@ -263,6 +263,30 @@ inline constexpr bool is_rounded_from =
 template <class Out, class Result>
 inline constexpr bool is_rounded_from_count = std::is_same_v<Result, int64_t> && !is_complex<Out>;
 
+template <class Reduction>
+struct ElementOf;
+template <template <class> class Reduction, class Element>
+struct ElementOf<Reduction<Element>> {
+  using type = Element;
+};
+
+// The same of a reduction over elements of one type. Where `dtype=` has any of them rounded first they are Converted
+// (sums_as_is()); sums of integers serve all integers as they are, and positions are int64.
+template <class Reduction, class Out, class Result>
+constexpr bool is_output() {
+  using Element = typename ElementOf<Reduction>::type;
+  if constexpr (is_count<Reduction>()) {
+    return is_rounded_from_count<Out, Result>;
+  } else if constexpr (is_converted<Element> || !is_rounded_from<Out, Result>) {
+    return is_rounded_from<Out, Result>;
+  } else if constexpr (std::is_integral_v<Result>) {
+    if (Reduction::kConverts) return !std::is_same_v<Out, Bool> || std::is_same_v<Element, Bool>;
+    return std::is_same_v<Out, Element> || std::is_same_v<Out, int64_t>;
+  } else {
+    return std::is_same_v<RealOf<Out>, RealOf<Element>> || sizeof(RealOf<Out>) > sizeof(RealOf<Element>);
+  }
+}
+
 // Calls f.template operator()<kIndex, Out>(data) for each output that is asked for, Out being its element type. Value
 // is what finish() is given.
 template <class Reduction, class Value, class F>
@@ -274,7 +298,7 @@ constexpr void for_each_output(const Outputs& outputs, F&& f) {
     const Output& output = outputs[kIndex];
     if (output.data == nullptr) return;
     dispatch(output.dtype, [&]<class Out>() {
-      if constexpr (is_rounded_from<Out, Result> || (is_count<Reduction>() && is_rounded_from_count<Out, Result>)) {
+      if constexpr (is_output<Reduction, Out, Result>()) {
         f.template operator()<kIndex, Out>(output.data);
       }
     });
