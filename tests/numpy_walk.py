@@ -214,6 +214,11 @@ def sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
 USUAL, DOWN, UP = 20, -80, 100  # powers of two that elements are taken times
 
 
+def settled(shift: np.ndarray) -> np.ndarray:
+    """What distances are measured from: nothing so small that a product's lost bits would show."""
+    return np.where(np.abs(shift) < 2.0**-100, shift.dtype.type(0), shift)
+
+
 def leaf_moments(
     parts: list[np.ndarray], num_lanes: int, size: int, scaled: bool, root: bool
 ) -> Parts:
@@ -248,10 +253,11 @@ def leaf_moments(
             again = (power == USUAL) & (large | small)
             other = np.where(again, np.where(large, DOWN, UP), power)
             by = np.exp2((other - power).astype(np.float64)).astype(real)
-            shifts = [np.where(again, shift * by, shift) for shift in shifts]
+            shifts = [np.where(again, settled(shift * by), shift) for shift in shifts]
             power = other
         far = ~again & (centred < 2) & (product(means, sums) > real(most) * squares)
         moved = [s + mean for s, mean in zip(shifts, means, strict=True)]
+        moved = [settled(shift) for shift in moved] if scaled else moved
         shifts = [np.where(far, m, s) for m, s in zip(moved, shifts, strict=True)]
         centred = centred + far
         if not (again | far).any():

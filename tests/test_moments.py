@@ -135,6 +135,9 @@ HARD: dict[str, Callable[[int], torch.Tensor]] = {
     "1e-38": lambda n: 1e-38 * noise(n),
     "subnormal": lambda n: 1e-42 * noise(n),
     "a cancelling pair": lambda n: with_first(torch.zeros(n, dtype=f64), 0, 1e-30, -1e-30),
+    "a small mean, large ones, tiny ones": lambda n: with_first(
+        noise(n) * torch.tensor([1e28, 1e-19, 1e-17], dtype=f64).repeat(n)[:n], *[1e-10] * 8
+    ),
     "small ones, then large ones": lambda n: noise(n) * (1e30 ** (torch.arange(n) // 5000 % 2)),
 }
 LENGTHS = [2, 3, 5, 33, 300, 4097, 6145, 24577, 100003]

@@ -28,7 +28,8 @@ struct ExponentialSum {
   static constexpr bool kWideLane = true;
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-  static constexpr Value identity() { return {0, -std::numeric_limits<Real>::infinity()}; }
+  // -0 + x is x, and takes no instruction.
+  static constexpr Value identity() { return {-0.0, -std::numeric_limits<Real>::infinity()}; }
   static constexpr Focus focus(const std::array<Input, 1>& first, const FinishArguments& arguments) {
     return Terms::focus(first[0], arguments);
   }

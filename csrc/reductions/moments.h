@@ -44,21 +44,21 @@ struct Moments {
     Wide mean;
   };
 
-  static constexpr Value identity() { return {Input(0), Real(0)}; }
+  static constexpr Value identity() { return {Input(kZero), kZero}; }
   static constexpr Focus focus(const std::array<Input, kSamples>& samples, const FinishArguments&) {
     const Input mean = scaled(sum_of(samples) * (Real(1) / kSamples), kFirstScale);
     const Input shift = is_finite(mean) ? mean : scaled(samples[0], kFirstScale);
     return {is_finite(shift) ? shift : Input(0), kFirstScale, 0};
   }
   static constexpr Value take(Value value, Input x, int64_t, const Focus& focus) {
-    const Input distance = scaled(x, focus.scale) - focus.shift;
+    const Input distance = distance_from(focus, x);
     return merge(value, {distance, square(distance)});
   }
   static constexpr Value merge(Value a, Value b) { return {a.sum + b.sum, a.squares + b.squares}; }
 
   // In the lanes' own arithmetic: every thread that has part in a leaf decides.
   static constexpr bool refocus(Focus& focus, Value value, int64_t count, const FinishArguments& arguments) {
-    const Real inverse = 1 / static_cast<Real>(count);
+    const Real inverse = static_cast<Real>(inverse_of(count, arguments));
     if constexpr (kScaled) {
       if (focus.scale == Scales::kUsual) {
         const bool is_large = !(value.squares <= Scales::kLarge);  // or NaN
@@ -67,7 +67,7 @@ struct Moments {
                               value.squares < static_cast<Real>(count) * Scales::kSmall && square(focus.shift) < 1;
         if (is_large || is_small) {
           const Real scale = is_large ? Scales::kDown : Scales::kUp;
-          focus.shift = focus.shift * (scale / focus.scale);
+          focus.shift = settled(focus.shift * (scale / focus.scale));
           focus.scale = scale;
           return true;
         }
@@ -78,7 +78,7 @@ struct Moments {
     // the first elements were out of range, the mean is found in two steps.
     const Real most = count < kFew ? Real(0.6875) : count < kMany ? Real(0.875) : Real(0.9375);
     if (focus.centred < 2 && product(value.sum * inverse, value.sum) > most * value.squares) {
-      focus.shift = focus.shift + value.sum * inverse;
+      focus.shift = settled(focus.shift + value.sum * inverse);
       focus.centred++;
       return true;
     }
@@ -89,8 +89,7 @@ struct Moments {
   static constexpr Part part(Value value, const Focus& focus, int64_t count, const FinishArguments& arguments) {
     if (count == 0) return part_identity();
     const double n = static_cast<double>(count), back = kScaled ? unscaled(focus.scale) : 1;
-    const double inverse = count == arguments.num_elements ? arguments.per_element : 1 / n;  // a division takes long
-    const Wide sum = convert<Wide>(value.sum), mean = sum * inverse;
+    const Wide sum = convert<Wide>(value.sum), mean = sum * inverse_of(count, arguments);
     const double squares = static_cast<double>(value.squares) - product(mean, sum);
     return {n, (squares < 0 ? 0 : squares) * back * back, (convert<Wide>(focus.shift) + mean) * back};
   }
@@ -117,6 +116,12 @@ struct Moments {
   }
 
  private:
+  static constexpr Real kZero = -0.0;  // added to anything it changes nothing, nor does it take an instruction
+
+  // A division takes long.
+  static constexpr double inverse_of(int64_t count, const FinishArguments& arguments) {
+    return count == arguments.num_elements ? arguments.per_element : 1 / static_cast<double>(count);
+  }
   // In halves, so that of equal numbers it is exact.
   template <size_t kCount>
   static constexpr Input sum_of(const std::array<Input, kCount>& numbers) {
@@ -131,6 +136,24 @@ struct Moments {
   static constexpr Input scaled(Input x, Real scale) {
     if constexpr (kScaled) return x * scale;
     return x;
+  }
+  static constexpr Input distance_from(const Focus& focus, Input x) {
+    if constexpr (!kScaled) {
+      return x - focus.shift;
+    } else if constexpr (is_complex<Input>) {
+      return {scaled_distance(x.re, focus.scale, focus.shift.re), scaled_distance(x.im, focus.scale, focus.shift.im)};
+    } else {
+      return scaled_distance(x, focus.scale, focus.shift);
+    }
+  }
+  static constexpr Input settled(Input shift) {
+    if constexpr (!kScaled) {
+      return shift;
+    } else if constexpr (is_complex<Input>) {
+      return {settled_shift(shift.re), settled_shift(shift.im)};
+    } else {
+      return settled_shift(shift);
+    }
   }
   // Of complex numbers that point the same way.
   template <class T>

@@ -32,4 +32,17 @@ constexpr double unscaled(float scale) {
                                  : 1.0 / Scales::kDown;
 }
 
+// A product with a scale is exact, or so far below every shift that is settled that the difference is the same: it is
+// rounded once, in one instruction of a GPU.
+constexpr float settled_shift(float shift) {
+  return shift > -0x1p-100f && shift < 0x1p-100f ? 0 : shift;
+}
+constexpr float scaled_distance(float x, float scale, float shift) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(x, scale, -shift);
+#else
+  return x * scale - shift;
+#endif
+}
+
 }  // namespace gpureduce

@@ -14,7 +14,16 @@ struct Sum {
   static constexpr bool kCommon = true;
   static constexpr bool kOrdered = !std::is_integral_v<Value>;
 
-  static constexpr Value identity() { return Value(0); }
+  // -0 + x is x for every x, and takes no instruction. A sum of nothing but -0 is +0: finish() sees to it.
+  static constexpr Value identity() {
+    if constexpr (is_complex<Value>) {
+      return {-0.0, -0.0};
+    } else if constexpr (std::is_integral_v<Value>) {
+      return 0;
+    } else {
+      return -0.0;
+    }
+  }
   static constexpr auto neutral() { return as_element<Element>(Input(0)); }
   static constexpr Value take(Value sum, Input x, int64_t) { return merge(sum, x); }
   static constexpr Value merge(Value a, Value b) {
@@ -25,7 +34,8 @@ struct Sum {
     }
   }
   static constexpr Value finish(Value sum, const FinishArguments& arguments) {
-    return arguments.how == Finish::kMean ? divide(sum, arguments.num_elements) : sum;
+    const Value result = sum + Value(0);
+    return arguments.how == Finish::kMean ? divide(result, arguments.num_elements) : result;
   }
 
  private:
