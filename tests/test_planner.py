@@ -164,25 +164,42 @@ def check_tiny_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
     vectors = e.length // math.gcd(e.length, slots)
     rows = vectors * slots // e.length
     assert 1 < e.length < slots and plan["row_stride"] == e.length
-    assert e.num_outputs % rows == 0, "only whole vectors"
+    assert e.num_outputs >= rows, "a group at least"
     groups = max(1, 4 // vectors)
-    assert plan["num_items"] * e.block * groups * rows >= e.num_outputs
+    assert plan["num_items"] * e.block * groups >= e.num_outputs // rows
+    assert e.block >= e.num_outputs % rows, "a thread for each row that fills no group"
+
+
+def check_rows_of_tiles(e: Explanation, plan: Numbers) -> int:
+    at_once = 32 // plan["threads_per_row"]
+    assert plan["rows_per_tile"] % at_once == 0 and e.leaves == 1
+    assert plan["num_items"] * (e.block // 32) * plan["rows_per_tile"] >= e.num_outputs
+    return int(min(plan["rows_per_tile"], ceil_div(e.num_outputs, at_once) * at_once))
+
+
+TILE_BYTES, SHIFTED_TILE_BYTES = 256 * 16, 328 * 16
 
 
 def check_short_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
-    rows_of_warp = 32 // plan["threads_per_row"] * 4
-    assert plan["num_items"] * (e.block // 32) * rows_of_warp >= e.num_outputs
-    held = plan["threads_per_row"] * plan["vectors_per_thread"] * 16
-    assert held >= e.length * item_bytes and e.leaves == 1
-    assert plan["aligned"] and e.length * item_bytes % 16 == 0
+    rows = check_rows_of_tiles(e, plan)
+    taken = plan["threads_per_row"] * plan["vectors_per_thread"] * 16
+    assert taken == e.length * item_bytes and plan["vectors_per_thread"] <= 8
+    assert plan["aligned"] and rows * e.length * item_bytes <= TILE_BYTES
 
 
 def check_staged_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
-    assert plan["num_items"] * plan["rows_per_tile"] >= e.num_outputs
-    assert plan["threads_per_row"] * plan["lanes_per_thread"] >= e.lanes
-    assert plan["lanes_per_thread"] in (2, 4, 8, 16) and plan["threads_per_row"] <= 32
-    span = ((plan["rows_per_tile"] - 1) * plan["row_stride"] + e.length) * item_bytes
-    assert span + 2 * 15 <= ceil_div(e.shared_bytes, 16) * 16, "the rows and what their vectors add"
+    rows = check_rows_of_tiles(e, plan)
+    vectors = ceil_div(e.length * item_bytes, 16)
+    lanes = vectors if e.order == "any" else max(1, e.lanes * item_bytes // 16)
+    held = plan["threads_per_row"] * plan["vectors_per_thread"]
+    assert held >= min(vectors, lanes) and plan["threads_per_row"] <= 32
+    assert plan["vectors_per_thread"] <= (8 if vectors <= lanes else 2)
+    stride = plan["row_stride"] * item_bytes
+    if stride % 16 == 0:  # one by one, an odd number of vectors apart
+        span = rows * (ceil_div(15 + e.length * item_bytes, 16) | 1) * 16
+    else:
+        span = 15 + (rows - 1) * stride + e.length * item_bytes
+    assert span + 16 + 4 <= SHIFTED_TILE_BYTES, "the rows, and what is read behind the last one"
 
 
 def check_rows_warp(e: Explanation, plan: Numbers, item_bytes: int) -> None:
@@ -383,9 +400,10 @@ def test_families() -> None:
         return Question(sizes, strides, reduced, **other).ask().family
 
     assert family((1000, 2), (1,)) == "tiny_rows"
-    assert family((1000, 100), (1,)) == "short_rows"
-    assert family((1000, 99), (1,)) == "staged_rows"
-    assert family((10, 99), (1,)) == family((1000, 500), (1,)) == "rows_warp"
+    assert family((1000, 96), (1,)) == "short_rows"
+    assert family((1000, 100), (1,)) == family((1000, 99), (1,)) == "staged_rows"
+    assert family((10, 99), (1,)) == family((1, 501), (1,)) == "staged_rows"
+    assert family((10, 99), (1,), strides=(200, 1)) == family((1000, 500), (1,)) == "rows_warp"
     assert family((1000, 2000), (1,)) == "rows_leaf"
     assert family((100000,), (0,)) == "rows_block"
     assert family((8, 16, 64, 64), (0, 2, 3)) == family((8, 16, 49, 11), (0, 2, 3)) == "segments"

@@ -49,47 +49,73 @@ int warps_per_block(int64_t warps, const DeviceLimits& limits) {
   return static_cast<int>(std::clamp<int64_t>(floor_power_of_two(warps / limits.num_sms), 1, policy::kThreads / kWarp));
 }
 
-// Rows that are a tree. False: another kernel serves them better.
-bool plan_short_rows(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits,
-                     bool starts_aligned, Plan& plan) {
-  const int64_t bytes = problem.length * problem.element_bytes, rows = problem.num_outputs;
-  if (plan.aligned) {
-    const int64_t vectors = next_power_of_two(bytes / kVectorBytes);
-    plan.family = Family::kShortRows;
-    plan.vectors_per_thread = traits.all_kernels && vectors >= policy::kVectorsOfTwo ? 2 : 1;
-    plan.threads_per_row = static_cast<int>(vectors / plan.vectors_per_thread);
-    const int64_t warps = ceil_div(rows, kWarp / plan.threads_per_row * kShortRows);
-    plan.threads = warps_per_block(warps, limits) * kWarp;
-    plan.num_items = ceil_div(warps, plan.threads / kWarp);
-    return true;
+// Tiles of rows, at most `most_rounds` times as many as a warp takes at once, over warps and blocks.
+void cut_short_rows(int64_t rows, int64_t most_rounds, const DeviceLimits& limits, Plan& plan) {
+  const int64_t rows_at_once = kWarp / plan.threads_per_row, warps_wanted = policy::kShortWarpsPerSm * limits.num_sms;
+  const int64_t rounds =
+      std::clamp<int64_t>(rows / (rows_at_once * warps_wanted), 1, std::max<int64_t>(1, most_rounds));
+  plan.rows_per_tile = static_cast<int>(rounds * rows_at_once);
+  const int64_t tiles = ceil_div(rows, plan.rows_per_tile);
+  const int64_t warps = std::clamp<int64_t>(floor_power_of_two(tiles / limits.num_sms), 1, kShortThreads / kWarp);
+  plan.threads = static_cast<int>(warps) * kWarp;
+  plan.num_items = ceil_div(tiles, warps);
+}
+
+// Rows of whole, aligned vectors. As many of them a thread as it can take, fewer where that leaves multiprocessors
+// without warps; the threads of a row have as many each. False: another kernel serves them better.
+bool plan_short_rows(const Problem& problem, const DeviceLimits& limits, Plan& plan) {
+  const int64_t rows = problem.num_outputs, vectors = problem.length * problem.element_bytes / kVectorBytes;
+  const int64_t most_threads = vectors & -vectors;
+  int64_t threads = 1;
+  while (threads < most_threads &&
+         (vectors / threads > kShortVectors || rows * threads < policy::kMinShortThreadsPerSm * limits.num_sms)) {
+    threads *= 2;
   }
-  const int64_t vector = kVectorBytes / problem.element_bytes;
-  const TinyRows tiny = tiny_rows(static_cast<int>(problem.length), static_cast<int>(vector));
-  if (traits.all_kernels && traits.focus_bytes == 0 && plan.row_stride == problem.length && problem.length > 1 &&
-      problem.length < vector && problem.length <= kTinyLength && rows % tiny.rows == 0 && starts_aligned) {
-    plan.family = Family::kTinyRows;
-    plan.threads = kTinyThreads;
-    plan.num_items = ceil_div(rows, int64_t{tiny.rows} * tiny.groups * kTinyThreads);
-    return true;
-  }
-  // Whole vectors can be taken at once where the order is free: the rows' own are the better ones.
-  if (!traits.ordered && bytes >= policy::kMinFreeRowBytes) return false;
+  if (vectors / threads > kShortVectors) return false;
+  plan.family = Family::kShortRows;
+  plan.threads_per_row = static_cast<int>(threads);
+  plan.vectors_per_thread = static_cast<int>(vectors / threads);
+  cut_short_rows(rows, kShortTileVectors / (kWarp / threads * vectors), limits, plan);
+  return true;
+}
+
+// Rows of any alignment that lie side by side, or nearly. False: another kernel serves them better.
+bool plan_staged_rows(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
+  const int64_t vector = kVectorBytes / problem.element_bytes, rows = problem.num_outputs;
   const bool dense = plan.row_stride >= problem.length && plan.row_stride * 4 <= problem.length * 5;
-  if (rows < policy::kMinStagedRows || !dense) return false;
+  if (!dense && rows > 1) return false;
+  const int64_t vectors = ceil_div(problem.length, vector);
+  const int64_t lanes = traits.ordered ? std::max<int64_t>(1, plan.order.lanes / vector) : next_power_of_two(vectors);
+  const bool has_rounds = vectors > lanes;
+  if (has_rounds && !traits.all_kernels) return false;
+  const int64_t most = has_rounds ? kFewShortVectors : kShortVectors, taken = std::min(vectors, lanes);
+  const bool one_by_one = is_multiple(plan.row_stride, problem.element_bytes, kVectorBytes);
+  const int64_t row_bytes = one_by_one ? ((vectors + 1) | 1) * kVectorBytes : plan.row_stride * problem.element_bytes;
+  const int64_t most_bytes = (kShiftedTileVectors - 3) * kVectorBytes;  // shifted, and read a little beyond
+  int64_t threads = 1;
+  while (threads <= kWarp && (ceil_div(taken, threads) > most || kWarp / threads * row_bytes > most_bytes ||
+                              (threads < std::min<int64_t>(kWarp, lanes) &&
+                               rows * threads < policy::kMinShortThreadsPerSm * limits.num_sms))) {
+    threads *= 2;
+  }
+  if (threads > std::min<int64_t>(kWarp, lanes)) return false;
   plan.family = Family::kStagedRows;
-  plan.threads = policy::kThreads;
-  plan.lanes_per_thread =
-      static_cast<int>(std::clamp<int64_t>(policy::kStagedThreadBytes / problem.element_bytes, 2, 16));
-  plan.lanes_per_thread = static_cast<int>(std::clamp<int64_t>(plan.order.lanes, 2, plan.lanes_per_thread));
-  plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / plan.lanes_per_thread));
-  const int64_t rows_at_once = plan.threads / plan.threads_per_row;
-  const int64_t row_bytes = plan.row_stride * problem.element_bytes;
-  const int64_t most = std::max<int64_t>(1, policy::kStagedBytes / (row_bytes * rows_at_once)) * rows_at_once;
-  plan.rows_per_tile = static_cast<int>(std::clamp<int64_t>(ceil_div(rows, limits.num_sms), 1, most));
-  plan.num_items = ceil_div(rows, plan.rows_per_tile);
-  // The last row is read as far as it has lanes.
-  plan.shared_bytes =
-      static_cast<size_t>(plan.rows_per_tile * row_bytes + 2 * kVectorBytes + plan.order.lanes * problem.element_bytes);
+  plan.threads_per_row = static_cast<int>(threads);
+  plan.vectors_per_thread = static_cast<int>(ceil_div(taken, threads));
+  cut_short_rows(rows, kShortTileVectors * kVectorBytes / (kWarp / threads * row_bytes), limits, plan);
+  return true;
+}
+
+bool plan_tiny_rows(const Problem& problem, const KernelTraits& traits, bool starts_aligned, Plan& plan) {
+  const int64_t vector = kVectorBytes / problem.element_bytes, rows = problem.num_outputs;
+  const TinyRows tiny = tiny_rows(static_cast<int>(problem.length), static_cast<int>(vector));
+  if (!traits.all_kernels || traits.focus_bytes > 0 || plan.row_stride != problem.length || problem.length == 1 ||
+      problem.length >= vector || problem.length > kTinyLength || rows < tiny.rows || !starts_aligned) {
+    return false;
+  }
+  plan.family = Family::kTinyRows;
+  plan.threads = kTinyThreads;
+  plan.num_items = ceil_div(rows / tiny.rows, int64_t{tiny.groups} * kTinyThreads);
   return true;
 }
 
@@ -143,8 +169,12 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
   plan.row_stride = problem.kept.count == 0 ? 0 : problem.kept[0].stride;
   plan.aligned = address % kVectorBytes == 0 && is_multiple(plan.row_stride, problem.element_bytes, kVectorBytes) &&
                  is_multiple(problem.length, problem.element_bytes, kVectorBytes);
-  const bool is_tree = ceil_div(problem.length, vector) <= kWarp;
-  if (is_tree && plan_short_rows(problem, traits, limits, address % kVectorBytes == 0, plan)) return;
+  const bool is_tree = problem.length <= kWarp * vector;
+  if (plan.aligned && is_tree && plan_short_rows(problem, limits, plan)) return;
+  if ((is_tree || !plan.aligned) && problem.length * problem.element_bytes <= policy::kMaxShortRowBytes) {
+    if (plan_tiny_rows(problem, traits, address % kVectorBytes == 0, plan)) return;
+    if (plan_staged_rows(problem, traits, limits, plan)) return;
+  }
   plan.threads_per_row = static_cast<int>(std::max<int64_t>(1, plan.order.lanes / vector));
   if (plan.threads_per_row <= kWarp && plan.order.num_leaves == 1) {
     plan.family = Family::kRowsWarp;
@@ -202,7 +232,7 @@ void join_narrow_rows(const Problem& problem, bool starts_aligned, Plan& plan) {
 }
 
 // The block's shared memory, and the partial results that blocks leave for the last one.
-void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
+void place_columns(const KernelTraits& traits, const DeviceLimits& limits, int element_bytes, Plan& plan) {
   const int64_t padded_leaves = next_power_of_two(plan.order.num_leaves);
   const int64_t outputs = plan.tile_outputs / plan.rows_of_unit;
   const int64_t sharers = std::min<int64_t>(plan.splits, plan.order.num_leaves) * plan.lane_splits;
@@ -231,6 +261,9 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, Plan&
   plan.columns_shared.parts = place_after(used, outputs * late_rows * traits.part_bytes);
   plan.columns_shared.leaf_stack = place_after(used, log2_of(plan.leaves_per_split) * outputs * traits.part_bytes);
   plan.columns_shared.focus = place_after(used, outputs * traits.focus_bytes);
+  const int vector_bytes = plan.vector * element_bytes;
+  const int64_t stages = columns_stages(traits.wide_lane, vector_bytes, plan.rounds_at_once, plan.nine_warps);
+  plan.columns_shared.stream = place_after(used, stages * batch * plan.rounds_at_once * plan.threads * vector_bytes);
   plan.columns_shared.gathered = plan.cluster ? place_after(used, gathered * traits.part_bytes) : 0;
   plan.shared_bytes = static_cast<size_t>(used);
   plan.fold_groups = 1;
@@ -292,7 +325,7 @@ void set_columns_tile(const Problem& problem, const KernelTraits& traits, const 
     plan.lanes_per_thread = plan.lane_splits = 1;
   }
   plan.threads = static_cast<int>(ceil_div(plan.units * plan.lanes, kWarp)) * kWarp;
-  place_columns(traits, limits, plan);
+  place_columns(traits, limits, problem.element_bytes, plan);
 }
 
 // Whether a thread's slots are the same outputs in all rows it takes.
@@ -313,13 +346,17 @@ bool plan_thin(const Problem& problem, const KernelTraits& traits, const DeviceL
   const bool few_rows = traits.most_lane_rows == 0 || problem.length <= traits.most_lane_rows;
   if (traits.ordered ? !one_tree : !few_rows || problem.length > policy::kMaxThinLength) return false;
   const bool shifted = !plan.aligned || inner.size % plan.vector != 0;
-  if (shifted && problem.length > policy::kMaxShiftedThinLength) return false;
+  if (shifted &&
+      problem.length > (traits.ordered ? policy::kMaxShiftedThinLength : policy::kMaxFreeShiftedThinLength)) {
+    return false;
+  }
   if (shifted && (!traits.all_kernels || plan.vector * problem.element_bytes != kVectorBytes)) return false;
   if (shifted && problem.length > 1 && plan.row_stride < 2 * plan.vector) return false;  // a row and what lies behind
   plan.tiles_per_row = ceil_div(inner.size, plan.vector);
   plan.num_tiles = problem.num_outputs / inner.size * plan.tiles_per_row;
   const bool is_short = !shifted && problem.length <= policy::kThinAlways;
-  if (!is_short && plan.num_tiles < int64_t{policy::kMinThinThreadsPerSm} * limits.num_sms) return false;
+  const int64_t least = shifted ? policy::kMinShiftedThinThreadsPerSm : policy::kMinThinThreadsPerSm;
+  if (!is_short && plan.num_tiles < least * limits.num_sms) return false;
   // Blocks that take twice the registers are halved, so that they still come in many waves and end together.
   const int threads = shifted ? kThinThreads / 2 : kThinThreads;
   const int rows = thin_rows(problem.length, traits.all_kernels, shifted);
@@ -387,7 +424,8 @@ bool plan_columns(const Problem& problem, const KernelTraits& traits, const Devi
     for (;; units /= 2) {
       set_tile(units);
       const int64_t leaves = traits.ordered ? order.num_leaves : 1;
-      if (units / 2 < narrowest || plan.num_tiles * leaves * 2 > blocks) break;
+      const bool fits = static_cast<int64_t>(plan.shared_bytes) <= policy::kMaxTileSharedBytes;
+      if (units / 2 < narrowest || (fits && plan.num_tiles * leaves * 2 > blocks)) break;
     }
     // Fewer outputs a tile where that gives no more tiles: a last tile that is as full as the others.
     if (!plan.aligned && plan.tiles_per_row > 1)

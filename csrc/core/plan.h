@@ -11,8 +11,10 @@
 
 namespace gpureduce {
 
-// Rows that a thread of the short rows kernel has in flight.
-inline constexpr int kShortRows = 4;
+// Short rows: threads of a block; vectors of a row that a thread takes at most, and where the kernel is compiled for
+// fewer; and vectors that a warp copies to shared memory at once, with room for some more where rows are shifted.
+inline constexpr int kShortThreads = 128, kShortVectors = 8, kFewShortVectors = 2;
+inline constexpr int kShortTileVectors = 256, kShiftedTileVectors = 328;
 // Rows of a few elements, without gaps: as many as fill whole vectors are a thread's, one group or several.
 inline constexpr int kTinyLength = 8;  // at most
 struct TinyRows {
@@ -43,6 +45,11 @@ constexpr int lanes_at_once(int rounds) {
 // shifted row adds, times eight lanes.
 constexpr int columns_threads(bool nine_warps) {
   return nine_warps ? 288 : 256;
+}
+// Batches of vectors that a thread has on their way through shared memory, where its lanes of several words leave no
+// registers for them, and these are small.
+constexpr int columns_stages(bool wide_lane, int vector_bytes, int rounds, bool nine_warps) {
+  return wide_lane && (vector_bytes == 4 || vector_bytes == 8) && rounds == 4 && !nine_warps ? 2 : 0;
 }
 // Room for `count` values of the columns kernel in shared memory: one of space after every `vector` of them.
 constexpr int spread_size(int count, int vector) {
@@ -95,7 +102,7 @@ enum class Family : uint8_t {
   kNothing,     // no output
   kTinyRows,    // contiguous elements without gaps, several rows to a vector
   kShortRows,   // contiguous elements, whole aligned vectors, a tree
-  kStagedRows,  // contiguous elements, a tree, rows side by side at any alignment: through shared memory
+  kStagedRows,  // contiguous elements, few, rows side by side at any alignment
   kRowsWarp,    // contiguous elements, up to 32 threads a row
   kRowsLeaf,    // contiguous elements, a block for a row of one leaf
   kRowsBlock,   // contiguous elements, a block for one leaf at a time
@@ -107,7 +114,7 @@ enum class Family : uint8_t {
 
 // Where the parts of a block's shared memory start, in bytes.
 struct ColumnsShared {
-  int stack = 0, parts = 0, leaf_stack = 0, focus = 0, gathered = 0;
+  int stack = 0, parts = 0, leaf_stack = 0, focus = 0, stream = 0, gathered = 0;
 };
 struct TilesShared {
   int stack = 0, parts = 0, focus = 0;
@@ -133,11 +140,12 @@ struct Plan {
   // Rows.
   int64_t row_stride = 0;  // also of the columns kernel: from one position to the next
   int threads_per_row = 0;
-  int vectors_per_thread = 1;                   // short rows, and rows of a warp: at most
-  int rows_per_tile = 0, lanes_per_thread = 1;  // staged rows; thin, columns and tiles: lanes that a thread walks
-  int64_t segment_elements = 0;                 // segments
-  bool aligned = false;                         // every vector that is read starts at a multiple of its size
-  bool one_wave = false;                        // blocks all run at once, and leave the next kernel few places
+  int vectors_per_thread = 1;    // short rows, and rows of a warp: at most
+  int rows_per_tile = 0;         // short and staged rows: of a warp
+  int lanes_per_thread = 1;      // thin, columns and tiles: lanes that a thread walks
+  int64_t segment_elements = 0;  // segments
+  bool aligned = false;          // every vector that is read starts at a multiple of its size
+  bool one_wave = false;         // blocks all run at once, and leave the next kernel few places
 
   // Columns and tiles. A block has `units` x `lanes` threads; a unit is `vector` neighbouring outputs.
   int vector = 1;

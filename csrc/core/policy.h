@@ -29,14 +29,12 @@ inline constexpr int kFreeBlocksPerSm = 8;
 // Where the order does not bind, a leaf with this many vectors for each thread is walked by the largest block.
 inline constexpr int64_t kVectorsPerFreeThread = 4;
 
-// Short rows: from this many vectors on a thread takes two of them, which halves the shuffles.
-inline constexpr int kVectorsOfTwo = 4;
-// Staged rows: shared memory of a block (eight of them fit a multiprocessor), elements of a row that a thread takes,
-// and how many rows make it worth the detour.
-inline constexpr int64_t kStagedBytes = 16384;
-inline constexpr int kStagedThreadBytes = 64;
-inline constexpr int64_t kMinStagedRows = 64;
-inline constexpr int64_t kMinFreeRowBytes = 80;  // of rows that need not be staged where the order is free
+// Short rows: threads for each multiprocessor that are to be had before one takes more than a vector of a row, and
+// warps that are to have a tile before any gets a larger one.
+inline constexpr int64_t kMinShortThreadsPerSm = 128;
+inline constexpr int64_t kShortWarpsPerSm = 16;
+// Staged rows: as long as that at most.
+inline constexpr int64_t kMaxShortRowBytes = 4096;
 
 // Segments shorter than this leave too many vectors that pass from one to the next; rows shorter than that leave a
 // block too little to do.
@@ -46,14 +44,15 @@ inline constexpr int64_t kMinChainBytes = 2048;
 // Thin: always where outputs have up to so many elements, and where threads are enough to keep each multiprocessor's
 // memory busy; beyond so many rows, of an order that is free, blocks share them better.
 inline constexpr int kThinAlways = 4;
-inline constexpr int kMinThinThreadsPerSm = 448;
+inline constexpr int64_t kMinThinThreadsPerSm = 448;
+inline constexpr int64_t kMinShiftedThinThreadsPerSm = 160;  // with twice the vectors in flight
 inline constexpr int64_t kMaxThinLength = 256;
+// Two vectors are loaded for each of a shifted row. The columns kernel does with one, and is as fast with so many rows;
+// where packed or single values are kept, later.
+inline constexpr int64_t kMaxShiftedThinLength = 64, kMaxFreeShiftedThinLength = 128;
 // A block's stack: with the memory that it stores through, four blocks fit a multiprocessor, and one the smallest
 // cards.
 inline constexpr int64_t kMaxThinSharedBytes = 48 * 1024;
-// Two vectors are loaded for each of a shifted row. The columns kernel does with one, and is as fast with so many rows.
-inline constexpr int64_t kMaxShiftedThinLength = 64;
-
 // Columns. A tile's row in vectors: wide rows are read at the speed of memory, and below 256 bytes streaming slows
 // down; input that the L2 cache holds may be read in pieces of a sector.
 inline constexpr int64_t kMaxTileVectors = 256;
@@ -75,7 +74,7 @@ inline constexpr int kMinTileRowBytes = 128;
 inline constexpr int kMaxLanesOfOneThread = 64;
 inline constexpr int kMinThreadsPerSm = 512;
 // A block that gets less than this to read is not worth its launch.
-inline constexpr int64_t kMinBlockBytes = 8192;
+inline constexpr int64_t kMinBlockBytes = 16384;
 // Lanes of one leaf over blocks: each more is one more partial result to fold.
 inline constexpr int64_t kMaxLaneSplits = 32;
 
@@ -84,7 +83,7 @@ inline constexpr int64_t kMostSerialEntries = 16;
 // Counters that a call may ask for: a stream has so many.
 inline constexpr int64_t kMostCounters = 8192;
 
-// Shared memory of a block of columns: three blocks and more fit a multiprocessor.
-inline constexpr int64_t kMaxTileSharedBytes = 72 * 1024;
+// Shared memory of a block of columns: two blocks fit a multiprocessor of 228 KiB, and one the smallest cards.
+inline constexpr int64_t kMaxTileSharedBytes = 99 * 1024;
 
 }  // namespace gpureduce::policy

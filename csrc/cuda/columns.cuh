@@ -62,8 +62,10 @@ struct ColumnsThread {
   const Element* last_row;  // where the thread reads it
   int last_slots;           // of it, that are elements
   bool is_last_short;       // not all are
+  bool is_any_short;        // of a thread of the block
   int position[kVector];    // of the slot's element among joined rows
   FocusOf<Reduction> focus[kVector];
+  uint32_t stream;  // shared memory for vectors on their way
 };
 
 // The walk of one leaf by one thread.
@@ -73,6 +75,7 @@ struct ColumnsWalk {
   using Value = typename Reduction::Value;
   using Input = typename Reduction::Input;
   using Vector = Unit<Element, kVector>;
+  static constexpr int kStages = columns_stages(has_wide_lanes<Reduction>(), sizeof(Vector), kRounds, kNineWarps);
 
   static __device__ __forceinline__ const Element* aligned_down(const Element* elements) {
     const auto address = reinterpret_cast<uintptr_t>(elements);
@@ -81,14 +84,7 @@ struct ColumnsWalk {
 
   // The last row, of which only some slots may be read: the others are no elements, or nobody's.
   static __device__ __forceinline__ Vector load_last(const ColumnsThread<Reduction, Element>& me, Vector others) {
-    return load_last(me.last_row, me.last_slots, others);
-  }
-  static __device__ __noinline__ Vector load_last(const Element* row, int slots, Vector others) {
-    alignas(Vector) Element elements[kVector];
-    memcpy(elements, &others, sizeof(others));
-#pragma unroll 1
-    for (int k = 0; k < slots; k++) elements[k] = row[k];
-    return {*reinterpret_cast<const typename Vector::Word*>(elements)};
+    return {load_some(me.last_row, 0, me.last_slots, others.word)};
   }
 
   static __device__ __forceinline__ void take(const ColumnsArguments& args, const ColumnsThread<Reduction, Element>& me,
@@ -132,7 +128,7 @@ struct ColumnsWalk {
                                               Value (&folded)[kVector]) {
     constexpr int kBits = std::bit_width(unsigned{kLanes}) - 1;
     const bool is_last = start + length == args.length, has_last = me.is_last_short && is_last;
-    const int surely = length - is_last;  // whole for all threads, so that they take the same way
+    const int surely = length - (is_last && me.is_any_short);  // whole for all threads, which take the same way
     length -= has_last;
     const int last_lane = has_last ? length : -1;
     Vector neutral{};
@@ -228,17 +224,86 @@ struct ColumnsWalk {
     if (has_last && lane == (length & (args.order_lanes - 1))) take_last(args, me, folded);
   }
 
+  // The whole batches of all lanes, one after the other, on their way through shared memory: a thread asks for its own
+  // vectors and waits for them alone.
+  struct Stream {
+    static constexpr int kBytes = sizeof(Vector), kBatch = kLanes * kRounds;
+    const ColumnsArguments& args;
+    const ColumnsThread<Reduction, Element>& me;
+    int64_t start, step;
+    int batches, left;  // of all lanes of a turn, and of those that are asked for next
+    int lane = 0;       // number of the first of these
+    const Element* rows[kLanes];
+    uint32_t memory, stage = 0;
+
+    __device__ __forceinline__ Stream(const ColumnsArguments& args, const ColumnsThread<Reduction, Element>& me,
+                                      int64_t start, int batches)
+        : args(args), me(me), start(start), step(args.row_stride * args.order_lanes), batches(batches), left(0) {
+      if constexpr (kStages > 0) {
+        if (!has(0)) return;
+        memory = me.stream;
+#pragma unroll
+        for (int i = 0; i < kStages; i++) ask();
+      }
+    }
+    // Whether lane number c and those that are taken with it are all there, and have whole batches.
+    __device__ __forceinline__ bool has(int c) const { return batches > 0 && c + kLanes <= args.lanes_per_thread; }
+
+    __device__ __forceinline__ void ask() {
+      if (left == 0 && has(lane)) {
+#pragma unroll
+        for (int l = 0; l < kLanes; l++) {
+          rows[l] = aligned_down(me.elements + (start + lane_of(args, me, lane + l)) * args.row_stride);
+        }
+        lane += kLanes;
+        left = batches;
+      }
+      if (left > 0) {
+        const uint32_t place = memory + stage;
+#pragma unroll
+        for (int l = 0; l < kLanes; l++) {
+#pragma unroll
+          for (int r = 0; r < kRounds; r++) {
+            const auto* vector = reinterpret_cast<const typename Vector::Word*>(rows[l] + r * step);
+            copy_async(place + (l * kRounds + r) * kBytes * blockDim.x, vector);
+          }
+          rows[l] += kRounds * step;
+        }
+        left--;
+      }
+      end_copies();
+      const uint32_t bytes = kBatch * kBytes * blockDim.x;
+      stage = stage == (kStages - 1) * bytes ? 0 : stage + bytes;
+    }
+    // Calls f(lane, round, vector) for those of the batch that was asked for first.
+    template <class F>
+    __device__ __forceinline__ void take(F f) {
+      wait_for_copies<kStages - 1>();
+#pragma unroll
+      for (int l = 0; l < kLanes; l++) {
+#pragma unroll
+        for (int r = 0; r < kRounds; r++) {
+          const uint32_t place = memory + stage + (l * kRounds + r) * kBytes * blockDim.x;
+          f(l, r, Vector{load_shared<typename Vector::Word>(place)});
+        }
+      }
+      ask();
+    }
+  };
+
   // kLanes lanes with kRounds rows each in flight.
   static __device__ __forceinline__ void rounds(const ColumnsArguments& args,
                                                 const ColumnsThread<Reduction, Element>& me, int64_t start, int length,
                                                 HalvesStack<Reduction, Value, kVector> stack,
                                                 Value (&folded)[kVector]) {
     const int64_t step = args.row_stride * args.order_lanes;
+    const int rows_of_batch = kRounds * args.order_lanes;
     const bool is_last = start + length == args.length, has_last = me.is_last_short && is_last;
-    const int surely = length - is_last;  // whole for all threads, so that they take the same way
-    length -= has_last;                   // the last row comes by itself, after all others of its lane
+    const int surely = length - (is_last && me.is_any_short);  // whole for all threads, which take the same way
+    length -= has_last;  // the last row comes by itself, after all others of its lane
     Vector neutral{};
     if constexpr (has_neutral<Reduction>) neutral = Vector::filled_with(Reduction::neutral());
+    Stream stream(args, me, start, surely / rows_of_batch);
     for (int c = 0; c < args.lanes_per_thread; c += kLanes) {
       Value values[kLanes][kVector];
       int first[kLanes];
@@ -250,36 +315,50 @@ struct ColumnsWalk {
 #pragma unroll
         for (int k = 0; k < kVector; k++) values[l][k] = Reduction::identity();
       }
-      for (int round = 0; round < length; round += kRounds * args.order_lanes) {
-        const auto take_round = [&]<bool kAll>() {
-          Vector units[kLanes][kRounds];
+      const auto load = [&]<bool kAll>(Vector(&batch)[kLanes][kRounds], int round) {
 #pragma unroll
-          for (int l = 0; l < kLanes; l++) {
+        for (int l = 0; l < kLanes; l++) {
 #pragma unroll
-            for (int r = 0; r < kRounds; r++) {
-              units[l][r] = neutral;
-              if (kAll || round + r * args.order_lanes + first[l] < length) units[l][r].load(rows[l] + r * step);
-            }
-            rows[l] += kRounds * step;
+          for (int r = 0; r < kRounds; r++) {
+            if (!kAll) batch[l][r] = neutral;
+            if (kAll || round + r * args.order_lanes + first[l] < length) batch[l][r].load(rows[l] + r * step);
           }
-          // The compiler moves loads to where they are used, and no further than here.
-          if constexpr (!Reduction::kOrdered) __syncwarp(__activemask());
+          rows[l] += kRounds * step;
+        }
+        // The compiler moves loads to where they are used, and no further than here.
+        if constexpr (!Reduction::kOrdered) __syncwarp(__activemask());
+      };
+      const auto take_batch = [&]<bool kAll>(const Vector(&batch)[kLanes][kRounds], int round) {
 #pragma unroll
-          for (int l = 0; l < kLanes; l++) {
+        for (int l = 0; l < kLanes; l++) {
 #pragma unroll
-            for (int r = 0; r < kRounds; r++) {
-              const int i = round + r * args.order_lanes + first[l];
-              if (kAll || has_neutral<Reduction> || i < length) take(args, me, values[l], units[l][r], start + i);
-            }
+          for (int r = 0; r < kRounds; r++) {
+            const int i = round + r * args.order_lanes + first[l];
+            if (kAll || has_neutral<Reduction> || i < length) take(args, me, values[l], batch[l][r], start + i);
           }
-        };
+        }
+      };
+      int round = 0;
+      if constexpr (kStages > 0) {
+        for (; round + rows_of_batch <= surely && stream.has(c); round += rows_of_batch) {
+          stream.take([&](int l, int r, const Vector& vector) {
+            take(args, me, values[l], vector, start + round + r * args.order_lanes + first[l]);
+          });
+        }
+#pragma unroll
+        for (int l = 0; l < kLanes; l++) rows[l] += round * args.row_stride;
+      }
+      for (; round < length; round += rows_of_batch) {
+        Vector batch[kLanes][kRounds];
         // Whole rounds without a condition: loads that share one with their use are waited for one by one. With few
         // registers it is better to have one way for all.
-        constexpr bool kTellsWhole = !has_neutral<Reduction> || !kNineWarps;
-        if (kTellsWhole && round + kRounds * args.order_lanes <= surely && first[kLanes - 1] < kNoLane) {
-          take_round.template operator()<true>();
+        constexpr bool kTellsWhole = kStages == 0 && (!has_neutral<Reduction> || !kNineWarps);
+        if (kTellsWhole && round + rows_of_batch <= surely && first[kLanes - 1] < kNoLane) {
+          load.template operator()<true>(batch, round);
+          take_batch.template operator()<true>(batch, round);
         } else {
-          take_round.template operator()<false>();
+          load.template operator()<false>(batch, round);
+          take_batch.template operator()<false>(batch, round);
         }
       }
       if (has_last) {
@@ -409,7 +488,7 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
     const int num_outputs = args.rows_of_unit > 1
                                 ? outputs
                                 : static_cast<int>(min(static_cast<int64_t>(row_values), args.width - first_output));
-    const auto at = args.kept.locate(matrix);
+    const auto at = locate_apart(args.kept, matrix);
     const Element* elements = static_cast<const Element*>(args.input) + at.offset + first_output;
     const int64_t place = at.place + first_output * args.place;
 
@@ -424,7 +503,11 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
     const int64_t there = min(to_end, args.rows_of_unit > 1 ? to_short : to_end);
     me.last_slots = static_cast<int>(max(int64_t{0}, min(there, int64_t{kVector})));
     me.is_last_short = me.last_slots < kVector;
+    if constexpr (Walk::kStages > 0) {
+      me.stream = shared_address(bytes + args.shared.stream) + thread * static_cast<int>(sizeof(typename Walk::Vector));
+    }
     const bool active = y < args.lanes && me.first_output < num_outputs * args.rows_of_unit;
+    me.is_any_short = __syncthreads_or(active && me.is_last_short);
 
     for (int j = 0; j < leaves_of_block; j++) {
       const int leaf = reverse_bits(j, leaf_bits) * args.splits + split;

@@ -55,6 +55,40 @@ __device__ __forceinline__ uint32_t load_streaming(const uint32_t* address) {
   return v;
 }
 
+// The vector at `elements`, of which only `begin` .. `end` may be read: the others are nobody's, and taken from `rest`.
+// All are asked for before any is waited for. Rare, so it is kept out of the loops that call it.
+template <class Element, class Vector>
+__device__ __noinline__ Vector load_some(const Element* elements, int begin, int end, Vector rest) {
+  constexpr int kCount = sizeof(Vector) / sizeof(Element);
+  Element loaded[kCount];
+  memcpy(loaded, &rest, sizeof(rest));
+#pragma unroll
+  for (int k = 0; k < kCount; k++) {
+    if (k >= begin && k < end) loaded[k] = elements[k];
+  }
+  Vector vector;
+  memcpy(&vector, loaded, sizeof(vector));
+  return vector;
+}
+
+// The same for the first `count` elements of an aligned vector, without a call.
+template <class Element>
+__device__ __forceinline__ uint4 load_front(const Element* elements, int count) {
+  const auto* memory = reinterpret_cast<const unsigned char*>(elements);
+  const int bytes = count * static_cast<int>(sizeof(Element));
+  uint64_t of_8 = 0;
+  uint32_t of_4 = 0, of_2 = 0, of_1 = 0;
+  if (bytes & 8) of_8 = *reinterpret_cast<const uint64_t*>(memory);
+  if (sizeof(Element) <= 4 && bytes & 4) of_4 = *reinterpret_cast<const uint32_t*>(memory + (bytes & 8));
+  if (sizeof(Element) <= 2 && bytes & 2) of_2 = *reinterpret_cast<const uint16_t*>(memory + (bytes & 12));
+  if (sizeof(Element) == 1 && bytes & 1) of_1 = memory[bytes & 14];
+  const uint32_t low = bytes & 2 ? of_1 << 16 | of_2 : of_1;
+  const uint64_t rest = bytes & 4 ? uint64_t{low} << 32 | of_4 : low;
+  const uint64_t half = bytes & 8 ? of_8 : rest, other = bytes & 8 ? rest : 0;
+  return {static_cast<uint32_t>(half), static_cast<uint32_t>(half >> 32), static_cast<uint32_t>(other),
+          static_cast<uint32_t>(other >> 32)};
+}
+
 // Shared memory by number. A compiler that sees through a pointer into shared memory finds its base anew for every
 // access, which takes longer than the access; through this number it cannot.
 __device__ __forceinline__ uint32_t shared_address(const void* shared) {
@@ -87,10 +121,16 @@ __device__ __forceinline__ T load_shared(uint32_t address) {
   }
   return value;
 }
-// 16 bytes from global to shared memory, past the registers. They are there for the thread that asked for them after
+// A vector from global to shared memory, past the registers. It is there for the thread that asked for it after
 // wait_for_copies(), for others after a barrier behind that.
 __device__ __forceinline__ void copy_async(uint32_t shared, const uint4* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+__device__ __forceinline__ void copy_async(uint32_t shared, const uint2* global) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(shared), "l"(global) : "memory");
+}
+__device__ __forceinline__ void copy_async(uint32_t shared, const uint32_t* global) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(global) : "memory");
 }
 __device__ __forceinline__ void end_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -216,6 +256,22 @@ __device__ __forceinline__ Input widen(Element x) {
     return convert<Input>(__half2float(__half(__nv_cvt_fp8_to_halfraw(x.bits, kind))));
   } else {
     return convert<Input>(x);
+  }
+}
+
+// Element k of some that lie side by side.
+template <class Input, class Element, class Bytes>
+__device__ __forceinline__ Input element_of(const Bytes& bytes, int k) {
+  if constexpr (std::is_same_v<Element, BFloat16> && sizeof(Bytes) >= sizeof(uint32_t)) {
+    // An instruction each: the float of the high one of two is both without the low one.
+    uint32_t words[sizeof(Bytes) / sizeof(uint32_t)];
+    memcpy(words, &bytes, sizeof(bytes));
+    const uint32_t word = words[k / 2];
+    return convert<Input>(__uint_as_float(k % 2 == 0 ? word << 16 : word & 0xffff0000));
+  } else {
+    Element elements[sizeof(Bytes) / sizeof(Element)];
+    memcpy(elements, &bytes, sizeof(bytes));
+    return widen<Input>(elements[k]);
   }
 }
 

@@ -58,6 +58,31 @@ inline const void* end_of_input(const Call& call) {
   return static_cast<const char*>(call.input) + span_elements(call.problem) * call.problem.element_bytes;
 }
 
+template <class Reduction, class Element, bool kShifted>
+cudaError_t launch_short_rows(const RowsArguments& rows, const Call& call) {
+  constexpr int kCount = kSlots<Element>, kVectorBytes = sizeof(uint4);
+  const Plan& plan = call.plan;
+  const int num_vectors = static_cast<int>(ceil_div(rows.length, kCount));
+  int copied_vectors = num_vectors;
+  if constexpr (kShifted) {
+    const int skip = static_cast<int>(reinterpret_cast<uintptr_t>(call.input) % kVectorBytes / sizeof(Element));
+    copied_vectors = plan.row_stride % kCount == 0 ? static_cast<int>(ceil_div(skip + rows.length, kCount)) : 0;
+  }
+  const ShortArguments arguments{rows,
+                                 num_vectors,
+                                 /*lane_vectors=*/static_cast<int>(ceil_div(plan.order.lanes, kCount)),
+                                 plan.rows_per_tile,
+                                 copied_vectors,
+                                 Divider(std::max(1, copied_vectors))};
+  const auto launch_of = [&](auto kernel) { return launch_kernel(kernel, arguments, plan, call.stream); };
+  if constexpr (has_all_kernels<Reduction, Element>) {
+    if (plan.vectors_per_thread <= kFewShortVectors) {
+      return launch_of(short_rows_kernel<Reduction, Element, kFewShortVectors, kShifted>);
+    }
+  }
+  return launch_of(short_rows_kernel<Reduction, Element, kShortVectors, kShifted>);
+}
+
 template <class Reduction, class Element>
 cudaError_t launch_rows(const Call& call) {
   const Plan& plan = call.plan;
@@ -83,13 +108,9 @@ cudaError_t launch_rows(const Call& call) {
       if constexpr (kAll && !Focused<Reduction>) return launch_of(tiny_rows_kernel<Reduction, Element>);
       break;
     case Family::kShortRows:
-      if constexpr (kAll) {
-        if (plan.vectors_per_thread == 2) return launch_of(short_rows_kernel<Reduction, Element, 2>);
-      }
-      return launch_of(short_rows_kernel<Reduction, Element, 1>);
+      return launch_short_rows<Reduction, Element, false>(rows, call);
     case Family::kStagedRows:
-      return launch_kernel(staged_rows_kernel<Reduction, Element>,
-                           StagedArguments{rows, plan.rows_per_tile, plan.lanes_per_thread}, plan, call.stream);
+      return launch_short_rows<Reduction, Element, true>(rows, call);
     case Family::kRowsWarp:
       if constexpr (kAll) {
         const bool are_few = plan.vectors_per_thread <= 2;

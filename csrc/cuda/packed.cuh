@@ -20,9 +20,7 @@ inline constexpr int kSlots = sizeof(uint4) / sizeof(Element);
 // Element k of a vector.
 template <class Input, class Element>
 __device__ __forceinline__ Input slot(const uint4& vector, int k) {
-  Element elements[kSlots<Element>];
-  memcpy(elements, &vector, sizeof(vector));
-  return widen<Input>(elements[k]);
+  return element_of<Input, Element>(vector, k);
 }
 
 // A vector of elements that are passed over.

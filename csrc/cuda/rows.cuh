@@ -46,16 +46,6 @@ struct SegmentsArguments : RowsArguments {
   AxisMap<kMaxVectorAxes> kept, segments;
 };
 
-// The vector at `elements`, of which only `begin` .. `end` may be read: the others are nobody's. Rare, so it is kept
-// out of the loops that call it.
-template <class Element>
-__device__ __noinline__ uint4 load_some(const Element* elements, int begin, int end) {
-  alignas(uint4) Element loaded[kSlots<Element>] = {};
-#pragma unroll 1
-  for (int k = begin; k < end; k++) loaded[k] = elements[k];
-  return *reinterpret_cast<const uint4*>(loaded);
-}
-
 // The vectors that `length` elements from `first` on lie in. kAligned: they are whole, from the first to the last.
 template <class Element, bool kAligned>
 struct Frame {
@@ -87,11 +77,16 @@ struct Frame {
 #pragma unroll
     for (int i = 0; i < kBatch; i++) batch[i] = load_streaming(vectors + min(v + i * step, end - 1));
   }
-  // The last vector, where it is not loadable.
+  // Whether one of v, v + step, ... (count) is the last vector, and not loadable.
+  __device__ __forceinline__ bool has_last(unsigned v, unsigned step, unsigned count) const {
+    const unsigned end = loadable();
+    return end < num_vectors() && end - v < count * step && (end - v) % step == 0;
+  }
   __device__ __forceinline__ uint4 load_last() const {
     const unsigned v = slots / kSlots<Element>;
-    return load_some(reinterpret_cast<const Element*>(vectors + v), v == 0 ? skip : 0,
-                     static_cast<int>(slots % kSlots<Element>));
+    const auto* elements = reinterpret_cast<const Element*>(vectors + v);
+    const auto end = static_cast<int>(slots % kSlots<Element>);
+    return v == 0 && skip > 0 ? load_some(elements, skip, end, uint4{}) : load_front(elements, end);
   }
 };
 
@@ -149,13 +144,16 @@ struct SegmentedFrame {
     }
   }
 
-  // Element by element, where a segment ends in the vector. Rare, so it is kept out of the loop.
+  // Element by element, where a segment ends in the vector: none is so short that two do. Rare, so it is kept out of
+  // the loop.
   static __device__ __noinline__ uint4 gather(const SegmentsArguments& args, const Element* row, int64_t position,
                                               int count) {
-    alignas(uint4) Element loaded[kSlots<Element>] = {};
-#pragma unroll 1
-    for (int k = 0; k < count; k++) loaded[k] = *SegmentedFrame{args, row, 0, 0}.locate(position + k).elements;
-    return *reinterpret_cast<const uint4*>(loaded);
+    const SegmentedFrame frame{args, row, 0, 0};
+    const Place here = frame.locate(position);
+    const auto left = static_cast<int>(min(args.segment_elements - here.inner, int64_t{count}));
+    const uint4 vector = load_some(here.elements, 0, left, uint4{});
+    if (left == count) return vector;
+    return load_some(frame.locate(position + left).elements - left, left, count, vector);
   }
 
   // Vectors v, v + step, ...; in place of those past the last loadable one, that one.
@@ -197,6 +195,10 @@ struct SegmentedFrame {
     }
   }
 
+  __device__ __forceinline__ bool has_last(unsigned v, unsigned step, unsigned count) const {
+    const unsigned end = loadable();
+    return end < num_vectors() && end - v < count * step && (end - v) % step == 0;
+  }
   __device__ __forceinline__ uint4 load_last() const {
     const unsigned v = slots / kSlots<Element>;
     return gather(args, row, first + static_cast<int64_t>(v) * kSlots<Element>,
@@ -239,6 +241,11 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
     uint4 batch[kRows][kBatch];
 #pragma unroll
     for (int r = 0; r < kRows; r++) frames[r].load(batch[r], done + thread, num_threads);
+    uint4 last[kRows];  // waited for together with the others
+#pragma unroll
+    for (int r = 0; r < kRows; r++) {
+      if (Frame::kHasEnds && frames[r].has_last(done + thread, num_threads, kBatch)) last[r] = frames[r].load_last();
+    }
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
       const unsigned num_vectors = frames[r].num_vectors();
@@ -263,7 +270,7 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
           states[r].take(batch[r][i], v);
           continue;
         }
-        if (v >= frames[r].loadable()) batch[r][i] = frames[r].load_last();
+        if (v >= frames[r].loadable()) batch[r][i] = last[r];
         // In front of the first element nothing is neutral where positions count.
         if constexpr (has_neutral<Reduction> && !is_indexed<Reduction>()) {
           states[r].take(masked<Reduction, Element>(batch[r][i], begin, end), v);
@@ -698,7 +705,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
     const auto* elements = static_cast<const Element*>(args.input);
     int64_t place = row;
     if constexpr (is_segmented(kForm)) {
-      const auto at = args.kept.locate(row);
+      const auto at = locate_apart(args.kept, row);
       elements += at.offset;
       place = at.place;
     } else {

@@ -55,7 +55,6 @@ struct ThinLoad<Element, kVector, true> {
     return low_of(elements) + (bytes_of(elements) > 0 ? 2 : 1) <= args.end;
   }
 
-  __device__ __forceinline__ void fill(const Vector& with) { low = high = with.word; }
   // Neighbours read each other's vectors, which are to stay in L1.
   __device__ __forceinline__ void load(const Element* elements, bool whole) {
     if (!whole) return;
@@ -65,7 +64,8 @@ struct ThinLoad<Element, kVector, true> {
   __device__ __forceinline__ Vector get(const ThinArguments& args, const Element* elements, bool whole) const {
     if (whole) return {shift_bytes<sizeof(Element)>(low, high, bytes_of(elements))};
     const int64_t there = static_cast<const Element*>(args.end) - elements;
-    return {load_some(elements, 0, static_cast<int>(max(int64_t{0}, min(there, int64_t{kVector}))))};
+    const auto count = static_cast<int>(max(int64_t{0}, min(there, int64_t{kVector})));
+    return {load_some(elements, 0, count, uint4{})};
   }
 };
 
@@ -99,13 +99,25 @@ struct ThinWalk {
     int first, step, short_row;
     const Element* elements;  // of the first one
     int64_t stride;           // a step
+    const Element* row_0;
 
     static __device__ __forceinline__ int steps(int r) { return Reduction::kOrdered ? reverse_bits(r, kLevels) : r; }
     __device__ __forceinline__ int row(int r) const { return first + steps(r) * step; }
     __device__ __forceinline__ const Element* at(int r) const { return elements + steps(r) * stride; }
-    __device__ __forceinline__ void load(Load& to, int r) const { to.load(at(r), row(r) != short_row); }
-    __device__ __forceinline__ Vector get(const ThinArguments& args, const Load& loaded, int r) const {
-      return loaded.get(args, at(r), row(r) != short_row);
+    // Shifted: in place of a row that is not there, or not whole, row 0, so that no load waits for a condition.
+    __device__ __forceinline__ void load(Load& to, int r, bool there) const {
+      if constexpr (kShifted) {
+        to.load(there && row(r) != short_row ? at(r) : row_0, short_row != 0);
+      } else if (there) {
+        to.load(at(r), row(r) != short_row);
+      }
+    }
+    __device__ __forceinline__ Vector get(const ThinArguments& args, const Load& loaded, int r, bool there) const {
+      const Vector vector = loaded.get(args, at(r), row(r) != short_row);
+      if constexpr (has_neutral<Reduction> && kShifted) {
+        if (!there) return Vector::filled_with(Reduction::neutral());
+      }
+      return vector;
     }
     __device__ __forceinline__ bool is_whole(int length) const {
       return kTellsWhole && first + (kRows - 1) * step < length;
@@ -117,17 +129,18 @@ struct ThinWalk {
   static __device__ __forceinline__ Batch batch_of(const ThinArguments& args, const Columns& columns, int number) {
     const int step = Reduction::kOrdered ? args.lanes / kRows : 1;
     const int first = Reduction::kOrdered ? reverse_bits(number, log2_on_device(step)) : number * kRows;
-    return {first, step, columns.short_row, columns.elements + first * args.row_stride, step * args.row_stride};
+    const Element* elements = columns.elements + first * args.row_stride;
+    return {first, step, columns.short_row, elements, step * args.row_stride, columns.elements};
   }
 
   template <bool kWhole>
   static __device__ __forceinline__ void load(const ThinArguments& args, const Batch& batch, Load (&loads)[kRows]) {
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
-      if constexpr (has_neutral<Reduction>) {
+      if constexpr (has_neutral<Reduction> && !kShifted) {
         if (!kWhole) loads[r].fill(Vector::filled_with(Reduction::neutral()));
       }
-      if (kWhole || batch.row(r) < args.length) batch.load(loads[r], r);
+      batch.load(loads[r], r, kWhole || batch.row(r) < args.length);
     }
   }
   static __device__ __forceinline__ void load(const ThinArguments& args, const Batch& batch, Load (&loads)[kRows]) {
@@ -152,7 +165,7 @@ struct ThinWalk {
       }
       // A condition that the loads share would have them waited for one by one.
       if (there || has_neutral<Reduction>) {
-        const Vector vector = batch.get(args, loads[r], r);
+        const Vector vector = batch.get(args, loads[r], r, there);
 #pragma unroll
         for (int k = 0; k < kVector; k++) {
           values[k] =
@@ -207,7 +220,7 @@ struct ThinWalk {
       for_each_batch(args, columns, loads, [&](const Batch& batch, int, bool) {
 #pragma unroll
         for (int r = 0; r < kRows; r++) {
-          packed.take(batch.get(args, loads[r], r).word, batch.row(r));
+          packed.take(batch.get(args, loads[r], r, batch.row(r) < args.length).word, batch.row(r));
         }
       });
 #pragma unroll
@@ -245,7 +258,8 @@ struct ThinWalk {
 template <class Reduction, class Element>
 constexpr int thin_blocks(int rows, bool shifted) {
   constexpr size_t kFocusBytes = Focused<Reduction> ? sizeof(FocusOf<Reduction>) : 0;
-  constexpr bool kWide = (sizeof(typename Reduction::Value) + kFocusBytes) * kTileVector<Reduction, Element> > 32;
+  constexpr int kState = (sizeof(typename Reduction::Value) + kFocusBytes) * kTileVector<Reduction, Element>;
+  constexpr bool kWide = kState > 32;
   if (shifted || kWide) return 2;
   return rows == 2 ? 6 : rows == 4 ? 5 : 4;
 }

@@ -36,9 +36,7 @@ struct Unit {
   }
   template <class Input>
   __device__ __forceinline__ Input at(int k) const {
-    Element elements[kVector];
-    memcpy(elements, &word, sizeof(word));
-    return widen<Input>(elements[k]);
+    return element_of<Input, Element>(word, k);
   }
 };
 

@@ -30,7 +30,8 @@ constexpr int tile_vector() {
   if (packs_columns<Reduction, Element>) return static_cast<int>(kBytes);
   size_t state = sizeof(typename Reduction::Value);
   if (Focused<Reduction>) state += sizeof(FocusOf<Reduction>);
-  return static_cast<int>(std::min({kBytes, std::max(size_t{1}, std::bit_floor(96 / state)), size_t{8}}));
+  constexpr size_t kMost = has_wide_lanes<Reduction>() ? 4 : 8;
+  return static_cast<int>(std::min({kBytes, std::max(size_t{1}, std::bit_floor(96 / state)), kMost}));
 }
 template <class Reduction, class Element>
 inline constexpr int kTileVector = tile_vector<Reduction, Element>();
