@@ -220,6 +220,7 @@ def check_rows_leaf(e: Explanation, plan: Numbers, item_bytes: int) -> None:
 def check_rows_block(e: Explanation, plan: Numbers, item_bytes: int) -> None:
     assert plan["num_items"] == e.num_outputs * plan["splits"]
     assert (plan["splits"] - 1) * plan["leaves_per_split"] < e.leaves, "a split without leaves"
+    assert not plan["one_wave"] or e.grid <= 8 * e.card.num_sms, "as many as a card holds"
     if e.order != "any":
         assert max(e.block, 32) * 16 // item_bytes >= e.lanes, "a thread for each 16 bytes of lanes"
 
@@ -247,6 +248,11 @@ def check_columns(e: Explanation, plan: Numbers, item_bytes: int) -> None:
     lanes = plan["lanes_per_thread"] * plan["lanes"] * plan["lane_splits"]
     assert lanes == plan["walked_lanes"] or e.order == "any"
     assert e.block >= plan["units"] * plan["lanes"]
+    assert e.block <= (288 if plan["nine_warps"] else 256)
+    groups = plan["fold_groups"]
+    assert groups & (groups - 1) == 0 and groups <= plan["splits"]
+    if plan["num_counters"]:
+        assert plan["num_counters"] == plan["num_tiles"] * (1 + (groups if groups > 1 else 0))
     if not plan["aligned"] and joined == 1:
         # A thread's slots are the same outputs in all rows it takes.
         vector, stride = plan["vector"], plan["row_stride"]

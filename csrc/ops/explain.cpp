@@ -176,6 +176,7 @@ JsonObject describe(const Plan& plan, const Order& order) {
       .add("vectors_per_thread", plan.vectors_per_thread)
       .add("rows_per_tile", plan.rows_per_tile)
       .add("segment_elements", plan.segment_elements)
+      .add("one_wave", plan.one_wave)
       .add("aligned", plan.aligned)
       .add("rounds_at_once", plan.rounds_at_once)
       .add("vector", plan.vector)
@@ -186,7 +187,9 @@ JsonObject describe(const Plan& plan, const Order& order) {
       .add("rows_of_unit", plan.rows_of_unit)
       .add("one_at_a_time", plan.one_at_a_time)
       .add("tile_outputs", plan.tile_outputs)
-      .add("num_tiles", plan.num_tiles);
+      .add("num_tiles", plan.num_tiles)
+      .add("nine_warps", plan.nine_warps)
+      .add("fold_groups", plan.fold_groups);
 }
 
 // The backend that describes what the others do, so that a call means here what it means there.
