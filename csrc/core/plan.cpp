@@ -154,8 +154,8 @@ void plan_leaves(const Problem& problem, const KernelTraits& traits, const Devic
   plan.num_items = rows * plan.splits;
   plan.one_wave = plan.num_items > policy::kFewBlocksPerSm * limits.num_sms &&
                   plan.num_items <= policy::kMostBlocksPerSm * limits.num_sms;
-  if (plan.family == Family::kRowsBlock && plan.splits > 1 && plan.splits <= limits.max_cluster &&
-      plan.leaves_per_split == 1 && plan.num_items <= limits.num_sms) {
+  if (plan.family == Family::kRowsBlock && traits.clusters_rows && plan.splits > 1 &&
+      plan.splits <= limits.max_cluster && plan.leaves_per_split == 1 && plan.num_items <= limits.num_sms) {
     plan.cluster = plan.splits;
   } else if (plan.splits > 1) {
     plan.num_counters = rows;
@@ -187,9 +187,9 @@ void plan_rows(const Problem& problem, const KernelTraits& traits, const DeviceL
   }
   const bool cuts = !traits.ordered && problem.length * problem.element_bytes > policy::kMaxLeafRowBytes;
   if (cuts) cut_free_rows(problem, limits, plan);
-  // Leaves that a block takes at once: those of two rows, or both of one.
+  // Leaves that a block takes at once: those of two rows, or both of one where there is a kernel for that.
   const int64_t at_once = rows_at_once(traits.wide_lane), leaves = plan.order.num_leaves;
-  plan.family = leaves <= at_once && !cuts ? Family::kRowsLeaf : Family::kRowsBlock;
+  plan.family = leaves <= (traits.pairs_leaves ? at_once : 1) && !cuts ? Family::kRowsLeaf : Family::kRowsBlock;
   plan_leaves(problem, traits, limits, plan);
   if (plan.family == Family::kRowsLeaf) plan.num_items = ceil_div(rows * leaves, at_once);
 }

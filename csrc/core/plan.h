@@ -86,16 +86,18 @@ constexpr DeviceLimits make_device_limits(int num_sms, int compute_major, int64_
 
 // What the planner must know of a reduction over one element type.
 struct KernelTraits {
-  int value_bytes = 1;      // of a lane
-  int part_bytes = 1;       // of a leaf
-  int leaf_bytes = 1;       // of a leaf in the shared memory of the rows kernels
-  int focus_bytes = 0;      // 0: a leaf is walked once, without a focus (reductions/reduction.h)
-  int tile_vector = 1;      // outputs that a thread of the columns kernel takes at once
-  int most_lane_rows = 0;   // columns: that a lane may take, where the order is free; 0: as many as there are
-  bool ordered = true;      // whether the order of combination binds
-  bool wide_lane = false;   // whether a lane holds more than one word
-  bool all_kernels = true;  // false: only the kernels that no case can do without
-  bool reads_rows = true;   // false for elements converted as they are read: tiles, one at a time, serve every layout
+  int value_bytes = 1;        // of a lane
+  int part_bytes = 1;         // of a leaf
+  int leaf_bytes = 1;         // of a leaf in the shared memory of the rows kernels
+  int focus_bytes = 0;        // 0: a leaf is walked once, without a focus (reductions/reduction.h)
+  int tile_vector = 1;        // outputs that a thread of the columns kernel takes at once
+  int most_lane_rows = 0;     // columns: that a lane may take, where the order is free; 0: as many as there are
+  bool ordered = true;        // whether the order of combination binds
+  bool wide_lane = false;     // whether a lane holds more than one word
+  bool all_kernels = true;    // false: only the kernels that no case can do without
+  bool pairs_leaves = true;   // whether there is a kernel for both leaves of a row at once
+  bool clusters_rows = true;  // whether there is one for blocks of a row that are a cluster
+  bool reads_rows = true;     // false for elements converted as they are read: tiles, one at a time, serve every layout
 };
 
 enum class Family : uint8_t {

@@ -228,6 +228,7 @@ struct ColumnsWalk {
   // vectors and waits for them alone.
   struct Stream {
     static constexpr int kBytes = sizeof(Vector), kBatch = kLanes * kRounds;
+    using Copied = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, uint32_t>>;
     const ColumnsArguments& args;
     const ColumnsThread<Reduction, Element>& me;
     int64_t start, step;
@@ -264,7 +265,7 @@ struct ColumnsWalk {
         for (int l = 0; l < kLanes; l++) {
 #pragma unroll
           for (int r = 0; r < kRounds; r++) {
-            const auto* vector = reinterpret_cast<const typename Vector::Word*>(rows[l] + r * step);
+            const auto* vector = reinterpret_cast<const Copied*>(rows[l] + r * step);
             copy_async(place + (l * kRounds + r) * kBytes * blockDim.x, vector);
           }
           rows[l] += kRounds * step;
@@ -385,12 +386,11 @@ struct ColumnsWalk {
 
 // Partial results of one output, `stride` parts from one to the next, of which those count that is_there(number) is
 // true of. This thread folds first, first + step, ...
-template <class Reduction, class Part, class IsThere>
+template <class Reduction, int kBatch = 8, class Part, class IsThere>
 __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entries, int first, int step, int stride,
                                              HalvesStack<Reduction, Part, 1> stack, IsThere is_there) {
   // More of them in flight, or all without a condition, would cost the whole kernel registers
   // (benchmarks/results/variants.md).
-  constexpr int kBatch = 8;
   const int count = num_entries / step, bits = 31 - __clz(count);
   Part folded[1];
   for (int c = 0; c < count; c += kBatch) {
@@ -415,7 +415,7 @@ __device__ __forceinline__ Part fold_entries(const Part* partials, int num_entri
 
 // What the blocks of a tile left in `partials`, folded by those that come last: entries come together group by group,
 // and then the groups. Entry e is of group e mod `fold_groups`. True for the block that has the results in `parts`.
-template <class Reduction, class Part>
+template <class Reduction, bool kRolled, class Part>
 __device__ __forceinline__ bool fold_over_blocks(const ColumnsArguments& args, int64_t tile, int split, Part* partials,
                                                  int num_entries, int outputs, Part* parts, Part* folded, Part* stack) {
   const int thread = threadIdx.x, threads = blockDim.x;
@@ -431,15 +431,15 @@ __device__ __forceinline__ bool fold_over_blocks(const ColumnsArguments& args, i
     const int scale = over_groups ? 1 : groups, offset = over_groups ? 0 : group;
     int step = 1;
     while (2 * step * outputs <= threads && 2 * step <= entries) step *= 2;
-    for (int i = thread; i < step * outputs; i += threads) {
+    by_threads<kRolled>(step * outputs, [&](int i) {
       folded[i] = fold_entries<Reduction>(from + i % outputs, entries, i / outputs, step, scale * outputs,
                                           HalvesStack<Reduction, Part, 1>{stack + thread, threads}, [&](int entry) {
                                             return ((entry * scale + offset) & (args.splits - 1)) < args.num_leaves;
                                           });
-    }
+    });
     fold_shared<Reduction>(folded, step, outputs);
     Part* to = of_tile ? parts : of_groups + group * outputs;
-    for (int i = thread; i < outputs; i += threads) to[i] = folded[i];
+    by_threads<kRolled>(outputs, [&](int i) { to[i] = folded[i]; });
     if (of_tile) return true;
   }
 }
@@ -452,6 +452,7 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
   using Part = PartOf<Reduction>;
   using Focus = FocusOf<Reduction>;
   constexpr int kVector = Walk::kVector;
+  constexpr bool kRolled = !has_all_kernels<Reduction, Element>;
   extern __shared__ uint4 shared_memory[];
   if (args.cluster) cluster_arrive();  // the first block's shared memory may be written once all have come
   wait_for_previous_kernel();
@@ -519,12 +520,12 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
                                                         : int64_t{length} * args.rows_of_unit;
       if constexpr (Focused<Reduction>) {
         const int64_t step = args.rows_of_unit > 1 ? outputs : args.row_stride;
-        for (int i = thread; i < num_outputs && length > 0; i += threads) {
+        by_threads<kRolled>(length > 0 ? num_outputs : 0, [&](int i) {
           const Element* first = elements + start * args.row_stride + i;
           focuses[i] = first_focus<Reduction>(args.finish, [&](int sample) {
             return widen<typename Reduction::Input>(first[min(int64_t{sample}, count - 1) * step]);
           });
-        }
+        });
       }
       for (bool again = true; again;) {
         if constexpr (Focused<Reduction>) {
@@ -551,28 +552,27 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
         }
         if constexpr (Focused<Reduction>) {
           bool mine = false;
-          for (int i = thread; i < num_outputs && length > 0; i += threads) {
+          by_threads<kRolled>(length > 0 ? num_outputs : 0, [&](int i) {
             mine |= Reduction::refocus(focuses[i], block_values[i], count, args.finish);
-          }
+          });
           again = __syncthreads_or(mine);
           if (!again) {
-            for (int i = thread; i < num_outputs; i += threads) {
+            by_threads<kRolled>(num_outputs, [&](int i) {
               parts[i] = length > 0 ? make_part<Reduction>(block_values[i], focuses[i], count, args.finish)
                                     : identity_of<Reduction, Part>();
-            }
+            });
           }
         } else {
-          for (int i = thread; i < outputs * rows_late; i += threads) {
-            parts[i] = length > 0 ? block_values[i] : Reduction::identity();
-          }
+          by_threads<kRolled>(outputs * rows_late,
+                              [&](int i) { parts[i] = length > 0 ? block_values[i] : Reduction::identity(); });
         }
       }
       if (leaves_of_block > 1) {
-        for (int i = thread; i < outputs; i += threads) {
+        by_threads<kRolled>(outputs, [&](int i) {
           Part folded[1] = {parts[i]};
           HalvesStack<Reduction, Part, 1>{leaf_stack + i, outputs}.push(folded, j, j == leaves_of_block - 1);
           parts[i] = folded[0];
-        }
+        });
       }
     }
     if (!args.is_small) let_next_kernel_start();
@@ -584,29 +584,29 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
         return ((z * rows_late + i / outputs) * args.splits + split) * outputs + i % outputs;
       };
       if (args.cluster) {
-        for (int i = thread; i < num_entries * outputs && share == 0; i += threads) {
+        by_threads<kRolled>(share == 0 ? num_entries * outputs : 0, [&](int i) {
           if ((i / outputs & (args.splits - 1)) >= args.num_leaves) gathered[i] = identity_of<Reduction, Part>();
-        }
+        });
         cluster_wait();
         Part* all = in_first_block(gathered);
-        for (int i = thread; i < outputs * rows_late; i += threads) all[entry_of(i)] = parts[i];
+        by_threads<kRolled>(outputs * rows_late, [&](int i) { all[entry_of(i)] = parts[i]; });
         cluster_arrive();
         cluster_wait();
         if (share > 0) return;
         fold_shared<Reduction>(gathered, num_entries, outputs);
-        for (int i = thread; i < outputs; i += threads) parts[i] = gathered[i];
+        by_threads<kRolled>(outputs, [&](int i) { parts[i] = gathered[i]; });
       } else {
         Part* partials = static_cast<Part*>(args.partials) + tile * args.entries_of_tile * outputs;
-        for (int i = thread; i < outputs * rows_late; i += threads) partials[entry_of(i)] = parts[i];
+        by_threads<kRolled>(outputs * rows_late, [&](int i) { partials[entry_of(i)] = parts[i]; });
         auto* folded = reinterpret_cast<Part*>(bytes + args.shared.gathered);
-        const bool is_last = fold_over_blocks<Reduction>(args, tile, split, partials, num_entries, outputs, parts,
-                                                         folded, reinterpret_cast<Part*>(bytes + args.shared.stack));
+        const bool is_last =
+            fold_over_blocks<Reduction, kRolled>(args, tile, split, partials, num_entries, outputs, parts, folded,
+                                                 reinterpret_cast<Part*>(bytes + args.shared.stack));
         if (!is_last) continue;
       }
     }
-    for (int i = thread; i < num_outputs; i += threads) {
-      store<Reduction>(args.outputs, place + i * args.place, parts[i], args.finish);
-    }
+    by_threads<kRolled>(num_outputs,
+                        [&](int i) { store<Reduction>(args.outputs, place + i * args.place, parts[i], args.finish); });
     __syncthreads();
   }
 }

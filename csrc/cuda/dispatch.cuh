@@ -120,7 +120,7 @@ cudaError_t launch_rows(const Call& call) {
       }
       return launch_of(rows_warp_kernel<Reduction, Element, false, row_batch<Reduction, Element>(4, false)>);
     case Family::kRowsLeaf:
-      if constexpr (rows_at_once(has_wide_lanes<Reduction>()) == 2) {
+      if constexpr (pairs_leaves<Reduction>) {
         if (plan.order.num_leaves == 2) {
           if constexpr (kAll) {
             if (plan.aligned) return launch_of(rows_leaf_kernel<Reduction, Element, true, true>);
@@ -133,7 +133,9 @@ cudaError_t launch_rows(const Call& call) {
       }
       return launch_of(rows_leaf_kernel<Reduction, Element, false, false>);
     case Family::kRowsBlock:
-      if (plan.cluster > 0) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kCluster>);
+      if constexpr (clusters_rows<Reduction>) {
+        if (plan.cluster > 0) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kCluster>);
+      }
       if constexpr (kAll) {
         if (plan.aligned) return launch_of(rows_block_kernel<Reduction, Element, RowsForm::kAlignedTicket>);
       }
@@ -290,8 +292,18 @@ cudaError_t launch_tiles(const Call& call) {
   return cudaErrorInvalidValue;  // not planned: converted elements come one at a time
 }
 
+// Whether the kernels write all outputs that are asked for (is_output()).
+template <class Reduction>
+bool writes_all(const Outputs& outputs) {
+  int left = 0;
+  for (const Output& output : outputs) left += output.data != nullptr;
+  for_each_output<Reduction, PartOf<Reduction>>(outputs, [&]<int kIndex, class Out>(void*) { left--; });
+  return left == 0;
+}
+
 template <class Reduction, class Element>
 cudaError_t launch_element(const Call& call) {
+  if (!writes_all<Reduction>(call.outputs)) return cudaErrorInvalidValue;
   if constexpr (!is_converted<Element>) {
     if (call.plan.family == Family::kThin) return launch_thin<Reduction, Element>(call);
     if (call.plan.family == Family::kColumns) return launch_columns<Reduction, Element>(call);

@@ -75,6 +75,19 @@ __device__ __forceinline__ auto fold_by_warp(int count, Load load) {
   return fold_threads<Reduction>(folded, kWarp / 2);
 }
 
+// Calls f(i) for 0 .. count - 1, shared by the threads of the block. kRolled: the loop stays one, which is little code
+// for what is done once.
+template <bool kRolled, class F>
+__device__ __forceinline__ void by_threads(int count, F f) {
+  const int thread = threadIdx.x, threads = blockDim.x;
+  if constexpr (kRolled) {
+#pragma unroll 1
+    for (int i = thread; i < count; i += threads) f(i);
+  } else {
+    for (int i = thread; i < count; i += threads) f(i);
+  }
+}
+
 // Threads of the block fold v[0 .. count * stride), of each of `stride` outputs padded with the identity to a power of
 // two, down to v[0 .. stride). Barriers before and after. Little code: what is run once takes longer to fetch than to
 // run.
@@ -148,12 +161,23 @@ __device__ __forceinline__ int reverse_bits(int x, int bits) {
   return bits == 0 ? 0 : static_cast<int>(__brev(static_cast<unsigned>(x)) >> (32 - bits));
 }
 
+// Result number kIndex of a value, as an element of the output.
+template <class Reduction, int kIndex, class Out, class Value>
+__device__ __forceinline__ Out round_result(const Value& value, const FinishArguments& arguments) {
+  const auto result = finish<Reduction, kIndex>(value, arguments);
+  if constexpr (is_count<Reduction>() && is_small_float<Out>) {
+    return narrow<Out>(static_cast<float>(result));
+  } else {
+    return narrow<Out>(result);
+  }
+}
+
 // Writes result number `index` of a value to each output.
 template <class Reduction, class Value>
 __device__ __forceinline__ void store(const Outputs& outputs, int64_t index, const Value& value,
                                       const FinishArguments& arguments) {
   for_each_output<Reduction, Value>(outputs, [&]<int kIndex, class Out>(void* data) {
-    static_cast<Out*>(data)[index] = narrow<Out>(finish<Reduction, kIndex>(value, arguments));
+    static_cast<Out*>(data)[index] = round_result<Reduction, kIndex, Out>(value, arguments);
   });
 }
 
@@ -203,7 +227,7 @@ __device__ __forceinline__ void store_neighbours(const Outputs& outputs, int64_t
     Pack pack;
 #pragma unroll
     for (int k = 0; k < kCount; k++) {
-      pack.elements[k] = narrow<Out>(finish<Reduction, kIndex>(values[k], arguments));
+      pack.elements[k] = round_result<Reduction, kIndex, Out>(values[k], arguments);
     }
     Out* address = static_cast<Out*>(data) + index;
     const bool aligned = reinterpret_cast<uintptr_t>(address) % alignof(Pack) == 0;

@@ -91,8 +91,8 @@ struct Frame {
 };
 
 // The same for a row that is a chain of segments: its vectors are those that its elements would fill if they lay side
-// by side, so that a lane has the same slot everywhere.
-template <class Element, bool kAligned>
+// by side, so that a lane has the same slot everywhere. kApart: vectors are located out of line.
+template <class Element, bool kAligned, bool kApart>
 struct SegmentedFrame {
   const SegmentsArguments& args;
   const Element* row;
@@ -109,6 +109,15 @@ struct SegmentedFrame {
     int64_t inner;  // in its segment
   };
   __device__ __forceinline__ Place locate(int64_t position) const {
+    if constexpr (kApart) return locate_apart(args, row, position);
+    return locate_here(args, row, position);
+  }
+  static __device__ __noinline__ Place locate_apart(const SegmentsArguments& args, const Element* row,
+                                                    int64_t position) {
+    return locate_here(args, row, position);
+  }
+  static __device__ __forceinline__ Place locate_here(const SegmentsArguments& args, const Element* row,
+                                                      int64_t position) {
     int64_t segment, inner;
     if (args.narrow) {
       const uint32_t quotient = args.segment_divider.quotient(static_cast<uint32_t>(position));
@@ -258,22 +267,27 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
 #pragma unroll
       for (int i = 0; i < kBatch; i++) {
         const unsigned v = done + thread + i * num_threads;
+        // In front of the first element nothing is neutral where positions count.
+        constexpr bool kMasks = has_neutral<Reduction> && !is_indexed<Reduction>();
+        // Where not all kernels are compiled, whole vectors and others have one place where they are taken.
+        constexpr bool kTakesAlike = kMasks && !has_all_kernels<Reduction, Element>;
         // Neither the first vector nor the last: whole.
-        if (Frame::kHasEnds && v - 1 < max(num_vectors, 2u) - 2) {
+        if (Frame::kHasEnds && !kTakesAlike && v - 1 < max(num_vectors, 2u) - 2) {
           states[r].take(batch[r][i], v);
           continue;
         }
         if (v >= num_vectors) continue;
         const int begin = v == 0 ? frames[r].skip : 0;
         const int end = static_cast<int>(min(frames[r].slots - v * kCount, static_cast<unsigned>(kCount)));
-        if (!Frame::kHasEnds || (begin == 0 && end == kCount)) {
+        const bool whole = !Frame::kHasEnds || (begin == 0 && end == kCount);
+        if (!kTakesAlike && whole) {
           states[r].take(batch[r][i], v);
           continue;
         }
-        if (v >= frames[r].loadable()) batch[r][i] = last[r];
-        // In front of the first element nothing is neutral where positions count.
-        if constexpr (has_neutral<Reduction> && !is_indexed<Reduction>()) {
-          states[r].take(masked<Reduction, Element>(batch[r][i], begin, end), v);
+        if (!whole && v >= frames[r].loadable()) batch[r][i] = last[r];
+        if constexpr (kMasks) {
+          if (!whole) batch[r][i] = masked<Reduction, Element>(batch[r][i], begin, end);
+          states[r].take(batch[r][i], v);
         } else {
           states[r].take_some(batch[r][i], v, begin, end);
         }
@@ -550,7 +564,9 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
       ThreadState states[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; r++) states[r].begin(start_of(r) - frames[r].skip, focus[r]);
-      walk<Reduction, row_batch<Reduction, Element>(8 / kRows, kAligned), Element>(states, frames, thread, num_threads);
+      // Where not all kernels are compiled, one row has as many as each of two.
+      constexpr int kMost = has_all_kernels<Reduction, Element> ? 8 / kRows : 4;
+      walk<Reduction, row_batch<Reduction, Element>(kMost, kAligned), Element>(states, frames, thread, num_threads);
       __syncthreads();  // the last values were read
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
@@ -663,8 +679,9 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
   constexpr bool kStreams = streams_rows<Reduction, Element>(kForm);
   // The same in registers.
   constexpr bool kAhead = kForm == RowsForm::kAlignedTicket && Reduction::kOrdered && !kStreams;
-  // Parts that take long to merge are folded by all threads.
-  constexpr bool kFoldsByBlock = sizeof(Part) > 8 && Focused<Reduction>;
+  constexpr bool kRolled = !has_all_kernels<Reduction, Element>;
+  // Parts that take long to merge are folded by all threads, and so are those of the general kernels.
+  constexpr bool kFoldsByBlock = (sizeof(Part) > 8 && Focused<Reduction>) || kRolled;
   constexpr int kMaxThreads = kMaxRowThreads<Reduction, Element>;
   constexpr bool kStreamsSamples = kStreams && Focused<Reduction> && !is_segmented(kForm);
   using Vectors = std::conditional_t<is_segmented(kForm), VectorsOfSegments<Element>, VectorsSideBySide<kMaxThreads>>;
@@ -719,7 +736,8 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
     const auto start_of = [&](int i) { return (first_leaf + i) * args.leaf_elements; };
     const auto frame_of = [&](int i) {
       if constexpr (is_segmented(kForm)) {
-        return SegmentedFrame<Element, kAligned>{args, elements, start_of(i), static_cast<unsigned>(count_of(i))};
+        return SegmentedFrame<Element, kAligned, !has_all_kernels<Reduction, Element>>{
+            args, elements, start_of(i), static_cast<unsigned>(count_of(i))};
       } else {
         const bool goes_on = first_leaf + i < args.num_leaves - 1 || args.template goes_on_after<kSlots<Element>>(row);
         return Frame<Element, kAligned>(elements + start_of(i), count_of(i), goes_on);
@@ -811,10 +829,10 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
     }
     if (reads_first) let_next_kernel_start();
     if constexpr (Focused<Reduction>) {
-      for (int i = thread; i < num_leaves; i += num_threads) {
+      by_threads<kRolled>(num_leaves, [&](int i) {
         const Unfinished leaf = *unfinished_of(i);
         *part_of(i) = make_part<Reduction>(leaf.value, leaf.focus, count_of(i), args.finish);
-      }
+      });
     }
 
     if constexpr (kCluster) {
@@ -830,7 +848,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
       int count = kCluster ? args.num_leaves : num_leaves;
       if (!kCluster && splits > 1) {
         Part* partials = static_cast<Part*>(args.partials) + row * args.num_leaves;
-        for (int i = thread; i < num_leaves; i += num_threads) partials[first_leaf + i] = *part_of(i);
+        by_threads<kRolled>(num_leaves, [&](int i) { partials[first_leaf + i] = *part_of(i); });
         if (!draws_last_ticket(args.counters + row, splits)) continue;
         count = min(args.num_leaves, std::bit_floor(unsigned{kMaxLeaves}));
         gather_parts<Reduction>(partials, args.num_leaves, LeafParts<Part, kLeafBytes>{leaf_memory}, count);

@@ -147,6 +147,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
   using Value = typename Reduction::Value;
   using Part = PartOf<Reduction>;
   using Focus = FocusOf<Reduction>;
+  constexpr bool kRolled = !has_all_kernels<Reduction, Element>;
   extern __shared__ uint4 shared_memory[];
   wait_for_previous_kernel();
   let_next_kernel_start();
@@ -162,8 +163,8 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
   auto* parts = reinterpret_cast<Part*>(bytes + args.shared.parts);
   auto* focuses = reinterpret_cast<Focus*>(bytes + args.shared.focus);
 
-  if (args.lanes == 1 && num_entries == 1) {
-    // Nothing is shared: a thread has its outputs to itself.
+  // Nothing is shared: a thread has its outputs to itself. Without this way they meet no others, but at barriers.
+  if (has_all_kernels<Reduction, Element> && args.lanes == 1 && num_entries == 1) {
     const auto step = static_cast<int64_t>(gridDim.x) * threads;
     const int length = static_cast<int>(args.length);
     for (int64_t output = static_cast<int64_t>(blockIdx.x) * threads + thread; output < args.num_outputs;
@@ -212,15 +213,15 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
         again = false;
         if constexpr (Focused<Reduction>) {
           bool mine = false;
-          for (int i = thread; i < outputs && length > 0; i += threads) {
+          by_threads<kRolled>(length > 0 ? outputs : 0, [&](int i) {
             if (tile * outputs + i < args.num_outputs) {
               mine |= Reduction::refocus(focuses[i], block_values[i], length, args.finish);
             }
-          }
+          });
           again = __syncthreads_or(mine);
         }
       }
-      for (int i = thread; i < outputs; i += threads) {
+      by_threads<kRolled>(outputs, [&](int i) {
         Focus focus{};
         if constexpr (Focused<Reduction>) focus = focuses[i];
         const Part part = make_part<Reduction>(block_values[i], focus, length, args.finish);
@@ -229,7 +230,7 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
         } else {
           parts[i] = part;
         }
-      }
+      });
     }
 
     if (num_entries > 1) {
@@ -242,21 +243,22 @@ __global__ void __launch_bounds__(256, 2) tiles_kernel(const __grid_constant__ T
       int step = 1;
       while (2 * step * outputs <= threads && 2 * step <= num_entries) step *= 2;
       auto* entries_stack = reinterpret_cast<Part*>(bytes + args.shared.stack) + thread;
-      for (int i = thread; i < step * outputs; i += threads) {
-        parts[i] = fold_entries<Reduction>(partials + i % outputs, num_entries, i / outputs, step, outputs,
-                                           HalvesStack<Reduction, Part, 1>{entries_stack, threads},
-                                           [&](int entry) { return (entry & (padded_leaves - 1)) < args.num_leaves; });
-      }
+      by_threads<true>(step * outputs, [&](int i) {
+        parts[i] = fold_entries<Reduction, kRolled ? 4 : 8>(
+            partials + i % outputs, num_entries, i / outputs, step, outputs,
+            HalvesStack<Reduction, Part, 1>{entries_stack, threads},
+            [&](int entry) { return (entry & (padded_leaves - 1)) < args.num_leaves; });
+      });
       fold_shared<Reduction>(parts, step, outputs);
     } else {
       __syncthreads();
     }
-    for (int i = thread; i < outputs; i += threads) {
+    by_threads<true>(outputs, [&](int i) {
       const int64_t of = tile * outputs + i;
       if (of < args.num_outputs) {
         store<Reduction>(args.outputs, locate_apart(args.kept, of).place, parts[i], args.finish);
       }
-    }
+    });
     __syncthreads();
   }
 }

@@ -48,6 +48,14 @@ inline constexpr bool has_all_kernels =
      std::is_same_v<Element, int8_t> || std::is_same_v<Reduction, CountNonzero<Bool>> ||
      std::is_same_v<Reduction, Sum<uint8_t>> || std::is_same_v<Reduction, Sum<Bool>>);
 
+// Whether there is a kernel for rows of two leaves. Full reductions of 4096 elements of 8 bytes are such rows.
+template <class Reduction>
+inline constexpr bool pairs_leaves = is_common<Reduction>() && rows_at_once(has_wide_lanes<Reduction>()) == 2;
+
+// Whether there is a kernel for rows whose blocks are a cluster. Others meet in memory, with a ticket.
+template <class Reduction>
+inline constexpr bool clusters_rows = is_common<Reduction>();
+
 // A leaf that has no part yet.
 template <class Reduction>
 struct UnfinishedLeaf {
@@ -81,6 +89,8 @@ constexpr KernelTraits kernel_traits(DType dtype) {
               .ordered = R::kOrdered,
               .wide_lane = has_wide_lanes<R>(),
               .all_kernels = has_all_kernels<R, Read>,
+              .pairs_leaves = pairs_leaves<R>,
+              .clusters_rows = clusters_rows<R>,
               .reads_rows = !is_converted<Element>};
     }
     return {};

@@ -118,9 +118,10 @@ struct Moments {
  private:
   static constexpr Real kZero = -0.0;  // added to anything it changes nothing, nor does it take an instruction
 
-  // A division takes long.
   static constexpr double inverse_of(int64_t count, const FinishArguments& arguments) {
-    return count == arguments.num_elements ? arguments.per_element : 1 / static_cast<double>(count);
+    if (count == arguments.num_elements) return arguments.per_element;
+    if (count == arguments.leaf_elements) return arguments.per_leaf_element;
+    return 1 / static_cast<double>(count);
   }
   // In halves, so that of equal numbers it is exact.
   template <size_t kCount>

@@ -19,7 +19,7 @@
 //   kIndexed = true     take() is told where the element stands
 //   kWideLane = true    a lane holds more than one word: half as many of them (core/order.h)
 //   kCommon = true      many calls are of it, so that it has all kernels (kernel_traits.h)
-//   kCounts = true      the result is an int64 count, rounded to whatever dtype the output has
+//   kCounts = true      the result is an int64 count, rounded to int64, uint8, bool or, of floats, as a norm is
 //   ReadAs              another element type whose kernels give the same results on the same bytes, and are used
 //                       instead
 //   take_in_turn(value, x, index)
@@ -65,6 +65,9 @@ struct FinishArguments {
   Finish how;
   double parameter;    // the order of a norm; of a variance 1 / (number of elements - torch's `correction`)
   double per_element;  // 1 / num_elements
+  // Of all leaves but the last, for variances on a GPU, where a division takes long; 0 where nobody says.
+  int64_t leaf_elements = 0;
+  double per_leaf_element = 0;
 };
 
 struct Output {
@@ -270,17 +273,43 @@ struct ElementOf<Reduction<Element>> {
   using type = Element;
 };
 
-// The same of a reduction over elements of one type. Where `dtype=` has any of them rounded first they are Converted
-// (sums_as_is()); sums of integers serve all integers as they are, and positions are int64.
+// Whether a result goes into integers of any size: sums of integers. Of two that differ in the sign, which take the
+// same bits, the signed one stands for both.
+template <class Reduction, class Result>
+constexpr bool serves_all_integers() {
+  using Element = typename ElementOf<Reduction>::type;
+  return std::is_integral_v<Result> && Reduction::kConverts && !is_converted<Element>;
+}
+constexpr DType as_signed(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return DType::kInt8;
+    case DType::kUInt16:
+      return DType::kInt16;
+    case DType::kUInt32:
+      return DType::kInt32;
+    case DType::kUInt64:
+      return DType::kInt64;
+    default:
+      return dtype;
+  }
+}
+
+// What a reduction over elements of one type is rounded to. Where `dtype=` has them rounded first they are Converted
+// (sums_as_is()); positions are int64; counts are that, bool or uint8, and floating point where they are norms.
 template <class Reduction, class Out, class Result>
 constexpr bool is_output() {
   using Element = typename ElementOf<Reduction>::type;
   if constexpr (is_count<Reduction>()) {
-    return is_rounded_from_count<Out, Result>;
+    constexpr bool kIsFloat = is_small_float<Out> || std::is_floating_point_v<Out>;
+    if (kIsFloat)
+      return std::is_floating_point_v<RealOf<Accumulator<Element>>> && sizeof(Out) >= sizeof(RealOf<Element>);
+    return std::is_same_v<Out, int64_t> || std::is_same_v<Out, uint8_t> || std::is_same_v<Out, Bool>;
   } else if constexpr (is_converted<Element> || !is_rounded_from<Out, Result>) {
     return is_rounded_from<Out, Result>;
+  } else if constexpr (serves_all_integers<Reduction, Result>()) {
+    return !std::is_unsigned_v<Out> && (!std::is_same_v<Out, Bool> || std::is_same_v<Element, Bool>);
   } else if constexpr (std::is_integral_v<Result>) {
-    if (Reduction::kConverts) return !std::is_same_v<Out, Bool> || std::is_same_v<Element, Bool>;
     return std::is_same_v<Out, Element> || std::is_same_v<Out, int64_t>;
   } else {
     return std::is_same_v<RealOf<Out>, RealOf<Element>> || sizeof(RealOf<Out>) > sizeof(RealOf<Element>);
@@ -297,7 +326,8 @@ constexpr void for_each_output(const Outputs& outputs, F&& f) {
     using Result = decltype(finish<Reduction, kIndex>(std::declval<Value>(), std::declval<FinishArguments>()));
     const Output& output = outputs[kIndex];
     if (output.data == nullptr) return;
-    dispatch(output.dtype, [&]<class Out>() {
+    const DType dtype = serves_all_integers<Reduction, Result>() ? as_signed(output.dtype) : output.dtype;
+    dispatch(dtype, [&]<class Out>() {
       if constexpr (is_output<Reduction, Out, Result>()) {
         f.template operator()<kIndex, Out>(output.data);
       }

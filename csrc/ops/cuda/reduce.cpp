@@ -15,6 +15,16 @@ DeviceLimits limits_of(c10::DeviceIndex device) {
                             static_cast<int64_t>(properties->sharedMemPerBlockOptin));
 }
 
+template <class Op>
+FinishArguments finish_with(const Problem& problem, const Request& request, const Plan& plan) {
+  FinishArguments arguments = finish_of<Op>(problem, request);
+  if constexpr (Op::kFinish == Finish::kVar || Op::kFinish == Finish::kStd) {
+    arguments.leaf_elements = plan.order.leaf_elements * plan.rows_of_unit;
+    arguments.per_leaf_element = 1 / static_cast<double>(arguments.leaf_elements);
+  }
+  return arguments;
+}
+
 struct CudaBackend {
   static constexpr bool kSymbolic = false;
 
@@ -53,7 +63,7 @@ struct CudaBackend {
                             .input_dtype = dtype,
                             .through = choice.through,
                             .outputs = outputs_of<Op>(results, request),
-                            .finish = finish_of<Op>(problem, request),
+                            .finish = finish_with<Op>(problem, request, plan),
                             .workspace = workspace,
                             .stream = stream};
       check_launch(cuda::launch<Op::template Reduction, Group>(call), Op::kName, device.index());
