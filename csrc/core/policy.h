@@ -74,7 +74,7 @@ inline constexpr int kMinTileRowBytes = 128;
 inline constexpr int kMaxLanesOfOneThread = 64;
 inline constexpr int kMinThreadsPerSm = 512;
 // A block that gets less than this to read is not worth its launch.
-inline constexpr int64_t kMinBlockBytes = 16384;
+inline constexpr int64_t kMinBlockBytes = 8192;
 // Lanes of one leaf over blocks: each more is one more partial result to fold.
 inline constexpr int64_t kMaxLaneSplits = 32;
 

@@ -680,8 +680,8 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
   // The same in registers.
   constexpr bool kAhead = kForm == RowsForm::kAlignedTicket && Reduction::kOrdered && !kStreams;
   constexpr bool kRolled = !has_all_kernels<Reduction, Element>;
-  // Parts that take long to merge are folded by all threads, and so are those of the general kernels.
-  constexpr bool kFoldsByBlock = (sizeof(Part) > 8 && Focused<Reduction>) || kRolled;
+  // Parts that take long to merge are folded by all threads.
+  constexpr bool kFoldsByBlock = sizeof(Part) > 8 && Focused<Reduction>;
   constexpr int kMaxThreads = kMaxRowThreads<Reduction, Element>;
   constexpr bool kStreamsSamples = kStreams && Focused<Reduction> && !is_segmented(kForm);
   using Vectors = std::conditional_t<is_segmented(kForm), VectorsOfSegments<Element>, VectorsSideBySide<kMaxThreads>>;
