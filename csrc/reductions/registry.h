@@ -55,19 +55,29 @@ struct Op {
 
 using Registry = std::tuple<
     // clang-format off: one op a line
-    Op<"sum", Signature::kDimsDtype, Sum>, Op<"mean", Signature::kMean, Sum, Finish::kMean>,
-    Op<"prod", Signature::kDimsDtype, Prod>, Op<"nansum", Signature::kDimsDtype, Nansum>,
-    Op<"nanmean", Signature::kNanMean, Nanmean>, Op<"amax", Signature::kDims, Amax>, Op<"amin", Signature::kDims, Amin>,
-    Op<"aminmax", Signature::kDims, Aminmax, Finish::kValue, 2>, Op<"max", Signature::kWhole, Amax>,
-    Op<"min", Signature::kWhole, Amin>, Op<"max.dim", Signature::kAlongDim, Argmax, Finish::kValue, 2>,
+    Op<"sum", Signature::kDimsDtype, Sum>,
+    Op<"mean", Signature::kMean, Sum, Finish::kMean>,
+    Op<"prod", Signature::kDimsDtype, Prod>,
+    Op<"nansum", Signature::kDimsDtype, Nansum>,
+    Op<"nanmean", Signature::kNanMean, Nanmean>,
+    Op<"amax", Signature::kDims, Amax>,
+    Op<"amin", Signature::kDims, Amin>,
+    Op<"aminmax", Signature::kDims, Aminmax, Finish::kValue, 2>,
+    Op<"max", Signature::kWhole, Amax>,
+    Op<"min", Signature::kWhole, Amin>,
+    Op<"max.dim", Signature::kAlongDim, Argmax, Finish::kValue, 2>,
     Op<"min.dim", Signature::kAlongDim, Argmin, Finish::kValue, 2>,
     Op<"argmax", Signature::kIndex, Argmax, Finish::kValue, 1, 1>,
     Op<"argmin", Signature::kIndex, Argmin, Finish::kValue, 1, 1>,
-    Op<"any", Signature::kTruth, CountNonzero, Finish::kAny>, Op<"all", Signature::kTruth, CountNonzero, Finish::kAll>,
-    Op<"count_nonzero", Signature::kCount, CountNonzero>, Op<"norm", Signature::kNorm, SquareSum>,
-    Op<"var", Signature::kVar, Moments, Finish::kVar>, Op<"std", Signature::kVar, Moments, Finish::kStd>,
+    Op<"any", Signature::kTruth, CountNonzero, Finish::kAny>,
+    Op<"all", Signature::kTruth, CountNonzero, Finish::kAll>,
+    Op<"count_nonzero", Signature::kCount, CountNonzero>,
+    Op<"norm", Signature::kNorm, SquareSum>,
+    Op<"var", Signature::kVar, Moments, Finish::kVar>,
+    Op<"std", Signature::kVar, Moments, Finish::kStd>,
     Op<"var_mean", Signature::kVar, Moments, Finish::kVar, 2>,
-    Op<"std_mean", Signature::kVar, Moments, Finish::kStd, 2>, Op<"logsumexp", Signature::kLogSumExp, LogSumExp>,
+    Op<"std_mean", Signature::kVar, Moments, Finish::kStd, 2>,
+    Op<"logsumexp", Signature::kLogSumExp, LogSumExp>,
     Op<"stats", Signature::kStats, Statistics, Finish::kVar, 10>
     // clang-format on
     >;
