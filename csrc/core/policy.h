@@ -29,11 +29,12 @@ inline constexpr int kFreeBlocksPerSm = 8;
 // Where the order does not bind, a leaf with this many vectors for each thread is walked by the largest block.
 inline constexpr int64_t kVectorsPerFreeThread = 4;
 
-// Short rows: threads for each multiprocessor that are to be had before one takes more than a vector of a row, and
-// warps that are to have a tile before any gets a larger one.
+// Short rows: threads for each multiprocessor that are to be had before one takes more than a vector of a row (64 to
+// 512 make no difference, 1024 is slower), and warps that are to have a tile before any gets a larger one (4 is slower,
+// 32 is no faster; benchmarks/results/variants.md).
 inline constexpr int64_t kMinShortThreadsPerSm = 128;
 inline constexpr int64_t kShortWarpsPerSm = 16;
-// Staged rows: as long as that at most.
+// Staged rows: as long as that at most, which is what a warp copies at once.
 inline constexpr int64_t kMaxShortRowBytes = 4096;
 
 // Segments shorter than this leave too many vectors that pass from one to the next; rows shorter than that leave a
@@ -47,12 +48,13 @@ inline constexpr int kThinAlways = 4;
 inline constexpr int64_t kMinThinThreadsPerSm = 448;
 inline constexpr int64_t kMinShiftedThinThreadsPerSm = 160;  // with twice the vectors in flight
 inline constexpr int64_t kMaxThinLength = 256;
-// Two vectors are loaded for each of a shifted row. The columns kernel does with one, and is as fast with so many rows;
-// where packed or single values are kept, later.
+// Two vectors are loaded for each of a shifted row. The columns kernel does with one, and is as fast with so many rows
+// (bfloat16 191: 47 us, thin 69); where packed or single values are kept, with twice as many (int8 95: 59 us, thin 32).
 inline constexpr int64_t kMaxShiftedThinLength = 64, kMaxFreeShiftedThinLength = 128;
 // A block's stack: with the memory that it stores through, four blocks fit a multiprocessor, and one the smallest
 // cards.
 inline constexpr int64_t kMaxThinSharedBytes = 48 * 1024;
+
 // Columns. A tile's row in vectors: wide rows are read at the speed of memory, and below 256 bytes streaming slows
 // down; input that the L2 cache holds may be read in pieces of a sector.
 inline constexpr int64_t kMaxTileVectors = 256;

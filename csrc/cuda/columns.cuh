@@ -228,7 +228,7 @@ struct ColumnsWalk {
   // vectors and waits for them alone.
   struct Stream {
     static constexpr int kBytes = sizeof(Vector), kBatch = kLanes * kRounds;
-    using Copied = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, uint32_t>>;
+    using Copied = std::conditional_t<kBytes == 8, uint2, uint32_t>;
     const ColumnsArguments& args;
     const ColumnsThread<Reduction, Element>& me;
     int64_t start, step;

@@ -77,11 +77,7 @@ struct Frame {
 #pragma unroll
     for (int i = 0; i < kBatch; i++) batch[i] = load_streaming(vectors + min(v + i * step, end - 1));
   }
-  // Whether one of v, v + step, ... (count) is the last vector, and not loadable.
-  __device__ __forceinline__ bool has_last(unsigned v, unsigned step, unsigned count) const {
-    const unsigned end = loadable();
-    return end < num_vectors() && end - v < count * step && (end - v) % step == 0;
-  }
+  // The last vector, where it is not loadable.
   __device__ __forceinline__ uint4 load_last() const {
     const unsigned v = slots / kSlots<Element>;
     const auto* elements = reinterpret_cast<const Element*>(vectors + v);
@@ -204,10 +200,6 @@ struct SegmentedFrame {
     }
   }
 
-  __device__ __forceinline__ bool has_last(unsigned v, unsigned step, unsigned count) const {
-    const unsigned end = loadable();
-    return end < num_vectors() && end - v < count * step && (end - v) % step == 0;
-  }
   __device__ __forceinline__ uint4 load_last() const {
     const unsigned v = slots / kSlots<Element>;
     return gather(args, row, first + static_cast<int64_t>(v) * kSlots<Element>,
@@ -236,6 +228,13 @@ __device__ __forceinline__ uint4 masked(const uint4& vector, int begin, int end)
   return result;
 }
 
+// Whether one of vectors v, v + step, ... (count of them) is a frame's last, and not loadable.
+template <class Frame>
+__device__ __forceinline__ bool has_last(const Frame& frame, unsigned v, unsigned step, unsigned count) {
+  const unsigned end = frame.loadable();
+  return end < frame.num_vectors() && end - v < count * step && (end - v) % step == 0;
+}
+
 // Vectors thread, thread + num_threads, ... of each of kRows frames, kBatch loads of each in flight. No load waits for
 // a condition, and all threads walk the same number of batches: a warp that splits, or loads that are waited for one by
 // one, halve the speed. What lies before vector `first` was walked already.
@@ -253,7 +252,7 @@ __device__ __forceinline__ void walk(State (&states)[kRows], const Frame (&frame
     uint4 last[kRows];  // waited for together with the others
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
-      if (Frame::kHasEnds && frames[r].has_last(done + thread, num_threads, kBatch)) last[r] = frames[r].load_last();
+      if (Frame::kHasEnds && has_last(frames[r], done + thread, num_threads, kBatch)) last[r] = frames[r].load_last();
     }
 #pragma unroll
     for (int r = 0; r < kRows; r++) {

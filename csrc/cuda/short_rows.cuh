@@ -115,8 +115,8 @@ struct ShortTile<Element, true> {
 #pragma unroll 1
       for (int i = lane; i < end; i += kWarp) {
         const int row = static_cast<int>(args.by_copied_vectors.quotient(i)), v = i - row * args.copied_vectors;
-        copy_async(memory + (row * pitch + v) * sizeof(uint4),
-                   row_0.vectors + row * (args.row_stride / kSlots<Element>)+v);
+        const uint4* vectors_of_row = row_0.vectors + row * (args.row_stride / kSlots<Element>);
+        copy_async(memory + (row * pitch + v) * sizeof(uint4), vectors_of_row + v);
       }
       if (lane == 0 && last.loadable() < last.num_vectors()) {
         vectors[(num_rows - 1) * pitch + last.loadable()] = last.load_last();
@@ -197,6 +197,7 @@ struct ShortRow {
   }
 };
 
+// A multiprocessor is to hold so many threads: six blocks of lanes of two words, eight of others.
 template <class Reduction, class Element, int kVectors, bool kShifted>
 __global__ void __launch_bounds__(kShortThreads, (has_wide_lanes<Reduction>() ? 768 : 1024) / kShortThreads)
     short_rows_kernel(const __grid_constant__ ShortArguments args) {

@@ -91,12 +91,10 @@ const char* reason_for(const Problem& problem, const Plan& plan, const KernelTra
              "vectors and shares nothing.";
     case Family::kShortRows:
       return "The elements of a reduction are neighbours in memory, whole vectors of them and few, so that a warp "
-             "copies "
-             "many reductions to shared memory, and a thread or a few take each from there.";
+             "copies many reductions to shared memory, and a thread or a few take each from there.";
     case Family::kStagedRows:
       return "Short reductions lie side by side at any alignment, so a warp copies many of them to shared memory as "
-             "they "
-             "lie, and a thread or a few take each from there.";
+             "they lie, and a thread or a few take each from there.";
     case Family::kRowsWarp:
       return "The elements of a reduction are neighbours in memory, and so few that a part of a warp holds all lanes.";
     case Family::kRowsLeaf:
