@@ -35,11 +35,6 @@ constexpr int max_leaves_of_block(int leaf_bytes) {
   constexpr int kBytes = 10 * 1024;
   return std::min(static_cast<int>(kMaxLeaves), kBytes / leaf_bytes);
 }
-// Lanes that a thread of the columns kernel loads side by side, where a lane takes `rounds` elements at once: 1, 2
-// or 4.
-constexpr int lanes_at_once(int rounds) {
-  return 8 / rounds;
-}
 // Threads of its block. Eight warps: the four parts of a multiprocessor, with a quarter of its registers each, hold as
 // many of two blocks each. Nine leave a quarter fewer registers, but take a tile of 32 vectors and the one that a
 // shifted row adds, times eight lanes.
@@ -49,7 +44,12 @@ constexpr int columns_threads(bool nine_warps) {
 // Batches of vectors that a thread has on their way through shared memory, where its lanes of several words leave no
 // registers for them, and these are small.
 constexpr int columns_stages(bool wide_lane, int vector_bytes, int rounds, bool nine_warps) {
-  return wide_lane && (vector_bytes == 4 || vector_bytes == 8) && rounds == 4 && !nine_warps ? 2 : 0;
+  return wide_lane && (vector_bytes == 4 || vector_bytes == 8) && rounds == 4 && !nine_warps ? 3 : 0;
+}
+// Lanes that a thread of the columns kernel loads side by side, where a lane takes `rounds` elements at once: 1, 2
+// or 4.
+constexpr int lanes_at_once(bool wide_lane, int vector_bytes, int rounds, bool nine_warps) {
+  return columns_stages(wide_lane, vector_bytes, rounds, nine_warps) > 0 ? 1 : 8 / rounds;
 }
 // Room for `count` values of the columns kernel in shared memory: one of space after every `vector` of them.
 constexpr int spread_size(int count, int vector) {
@@ -169,6 +169,10 @@ struct Plan {
   // Blocks that share an output leave partial results and draw a ticket; the last one folds.
   int64_t num_counters = 0;
   size_t partial_bytes = 0;
+
+  // Blocks that ask for what they read first while the kernel in front still runs: those that may be there by then.
+  // Of long rows so many bytes each.
+  int64_t ahead_blocks = 0, ahead_bytes = 0;
 
   bool shares_outputs() const { return splits * lane_splits > 1; }
 };

@@ -10,6 +10,12 @@ namespace gpureduce::policy {
 inline constexpr int kThreads = 256;
 inline constexpr int kBlocksPerSm = 4;
 
+// Blocks of each multiprocessor that ask for what they read first before the kernel in front has ended, and how much of
+// long rows (benchmarks/results/variants.md). More of them would ask for what they are about to read anyway. Columns do
+// where the input is more than the L2 cache holds: small tiles are many pieces, which take longer to ask for.
+inline constexpr int kAheadRowsBlocksPerSm = 8, kAheadBlocksPerSm = 4, kAheadSegmentsBlocksPerSm = 2;
+inline constexpr int64_t kAheadBytes = 8192;
+
 // Rows kernels. With this many rows for each multiprocessor a block takes all leaves of a row by itself.
 inline constexpr int kWholeRowsPerSm = 4;
 // Otherwise a block takes as many leaves as leave this many blocks for each multiprocessor.

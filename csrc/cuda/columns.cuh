@@ -30,6 +30,7 @@ struct ColumnsArguments {
   int64_t width, place;           // of a row: outputs, and from one to the next in the output
   int64_t reduced_length;         // elements of one output: the last of joined rows may be short
   int64_t num_items;
+  int64_t ahead_blocks;                        // that prefetch()
   Division num_tiles, tiles_per_row, sharers;  // blocks of a tile
   int order_lanes, num_leaves;
   Division vectors;
@@ -62,20 +63,23 @@ struct ColumnsThread {
   const Element* last_row;  // where the thread reads it
   int last_slots;           // of it, that are elements
   bool is_last_short;       // not all are
-  bool is_any_short;        // of a thread of the block
+  bool is_any_short;        // of some thread of the block, perhaps
   int position[kVector];    // of the slot's element among joined rows
   FocusOf<Reduction> focus[kVector];
   uint32_t stream;  // shared memory for vectors on their way
 };
 
 // The walk of one leaf by one thread.
-template <class Reduction, class Element, int kLanes, int kRounds, bool kNineWarps>
+template <class Reduction, class Element, int kRounds, bool kNineWarps>
 struct ColumnsWalk {
   static constexpr int kVector = kTileVector<Reduction, Element>;
+  static constexpr int kVectorBytes = kVector * sizeof(Element);
   using Value = typename Reduction::Value;
   using Input = typename Reduction::Input;
   using Vector = Unit<Element, kVector>;
-  static constexpr int kStages = columns_stages(has_wide_lanes<Reduction>(), sizeof(Vector), kRounds, kNineWarps);
+  static constexpr int kStages = columns_stages(has_wide_lanes<Reduction>(), kVectorBytes, kRounds, kNineWarps);
+  static constexpr int kLanes =
+      Reduction::kOrdered ? lanes_at_once(has_wide_lanes<Reduction>(), kVectorBytes, kRounds, kNineWarps) : 1;
 
   static __device__ __forceinline__ const Element* aligned_down(const Element* elements) {
     const auto address = reinterpret_cast<uintptr_t>(elements);
@@ -104,8 +108,31 @@ struct ColumnsWalk {
   static constexpr int kNoLane = 1 << 30;  // no leaf is as long
   static __device__ __forceinline__ int lane_of(const ColumnsArguments& args,
                                                 const ColumnsThread<Reduction, Element>& me, int c) {
+    return lane_of(args, me.y, me.z, c);
+  }
+  static __device__ __forceinline__ int lane_of(const ColumnsArguments& args, int y, int z, int c) {
     const int q = reverse_bits(c, 31 - __clz(args.lanes_per_thread));
-    return c < args.lanes_per_thread ? (q * args.lanes + me.y) * args.lane_splits + me.z : kNoLane;
+    return c < args.lanes_per_thread ? (q * args.lanes + y) * args.lane_splits + z : kNoLane;
+  }
+
+  // Asks for the rows of the leaf `start` .. `start + length` that the block's threads take first, from `elements` on.
+  // Neighbouring lanes are asked for at once where the tile is all there is of their rows; blocks that share the leaf's
+  // lanes share these.
+  static __device__ __forceinline__ void ask_ahead(const ColumnsArguments& args, const Element* elements, int z,
+                                                   int64_t start, int length) {
+    const bool joined = args.row_stride == args.tile_outputs;
+    const int pieces = joined ? 1 : args.lanes;  // of a lane number and round
+    const int lanes = joined ? args.lanes * args.lane_splits : 1;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < kLanes * kRounds * pieces; i += blockDim.x) {
+      if (joined && (i & (args.lane_splits - 1)) != z) continue;
+      const int y = i & (pieces - 1), c = i >> log2_on_device(pieces);
+      const int row = lane_of(args, y, joined ? 0 : z, c / kRounds) + c % kRounds * args.order_lanes;
+      if (row >= length) continue;
+      const auto* first = reinterpret_cast<const char*>(elements + (start + row) * args.row_stride);
+      const int64_t bytes = int64_t{min(lanes, length - row)} * args.vectors.divisor * kVectorBytes;
+      prefetch(first, min(bytes, static_cast<int64_t>(static_cast<const char*>(args.end) - first)));
+    }
   }
 
   // The fold of the thread's lanes of one leaf, in `folded`. A leaf is far shorter than 2^31 (core/order.h).
@@ -444,10 +471,10 @@ __device__ __forceinline__ bool fold_over_blocks(const ColumnsArguments& args, i
   }
 }
 
-template <class Reduction, class Element, int kLanes, int kRounds, bool kNineWarps = false>
+template <class Reduction, class Element, int kRounds, bool kNineWarps = false>
 __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !has_wide_lanes<Reduction>() ? 4 : 2)
     columns_kernel(const __grid_constant__ ColumnsArguments args) {
-  using Walk = ColumnsWalk<Reduction, Element, kLanes, kRounds, kNineWarps>;
+  using Walk = ColumnsWalk<Reduction, Element, kRounds, kNineWarps>;
   using Value = typename Reduction::Value;
   using Part = PartOf<Reduction>;
   using Focus = FocusOf<Reduction>;
@@ -455,8 +482,6 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
   constexpr bool kRolled = !has_all_kernels<Reduction, Element>;
   extern __shared__ uint4 shared_memory[];
   if (args.cluster) cluster_arrive();  // the first block's shared memory may be written once all have come
-  wait_for_previous_kernel();
-  if (args.is_small) let_next_kernel_start();
 
   const int thread = threadIdx.x, threads = blockDim.x;
   const int y = static_cast<int>(args.vectors.quotient(thread)),
@@ -508,14 +533,27 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
       me.stream = shared_address(bytes + args.shared.stream) + thread * static_cast<int>(sizeof(typename Walk::Vector));
     }
     const bool active = y < args.lanes && me.first_output < num_outputs * args.rows_of_unit;
-    me.is_any_short = __syncthreads_or(active && me.is_last_short);
+    const Element* last_output = elements + (args.length - 1) * args.row_stride + num_outputs * args.rows_of_unit - 1;
+    me.is_any_short =
+        Walk::aligned_down(last_output) + kVector > args.end || args.reduced_length < args.length * args.rows_of_unit;
+
+    const auto leaf_of = [&](int j) { return reverse_bits(j, leaf_bits) * args.splits + split; };
+    const auto length_of = [&](int leaf) {
+      if (leaf >= args.num_leaves) return 0;
+      return static_cast<int>(leaf == args.num_leaves - 1 ? args.length - leaf * args.leaf_elements
+                                                          : args.leaf_elements);
+    };
+    const auto ask_ahead = [&](int leaf) {
+      if (blockIdx.x >= args.ahead_blocks || leaf >= args.num_leaves) return;
+      Walk::ask_ahead(args, elements, z, leaf * args.leaf_elements, length_of(leaf));
+    };
+    ask_ahead(leaf_of(0));
+    wait_for_previous_kernel();
+    if (args.is_small) let_next_kernel_start();
 
     for (int j = 0; j < leaves_of_block; j++) {
-      const int leaf = reverse_bits(j, leaf_bits) * args.splits + split;
+      const int leaf = leaf_of(j), length = length_of(leaf);
       const int64_t start = leaf * args.leaf_elements;
-      const int length = leaf >= args.num_leaves       ? 0
-                         : leaf == args.num_leaves - 1 ? static_cast<int>(args.length - start)
-                                                       : static_cast<int>(args.leaf_elements);
       const int64_t count = leaf == args.num_leaves - 1 ? args.reduced_length - start * args.rows_of_unit
                                                         : int64_t{length} * args.rows_of_unit;
       if constexpr (Focused<Reduction>) {
@@ -538,6 +576,7 @@ __global__ void __launch_bounds__(columns_threads(kNineWarps), kRounds == 1 && !
         Value folded[kVector];
         Walk::leaf(args, me, start, active ? length : 0, {stack, threads}, folded);
         again = false;
+        if (j + 1 < leaves_of_block) ask_ahead(leaf_of(j + 1));
         __syncthreads();  // the last leaf's values were read
         if (active) {
 #pragma unroll

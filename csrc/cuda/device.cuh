@@ -35,6 +35,24 @@ __device__ __forceinline__ void let_next_kernel_start() {
 #endif
 }
 
+// Before wait_for_previous_kernel(): what will be read first is on its way to the L2 cache while the kernel in front
+// ends. It is not read too early: whatever that one still writes arrives in the same place.
+__device__ __forceinline__ void prefetch([[maybe_unused]] const void* address) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+// The same by one thread for `bytes` that follow one another, in whole vectors.
+__device__ __forceinline__ void prefetch([[maybe_unused]] const void* first, [[maybe_unused]] int64_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  constexpr uintptr_t kVectorMask = sizeof(uint4) - 1;
+  const auto whole = static_cast<uint32_t>(bytes & ~static_cast<int64_t>(kVectorMask));
+  if (whole == 0) return;
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(reinterpret_cast<uintptr_t>(first) & ~kVectorMask),
+               "r"(whole));
+#endif
+}
+
 // What is read once: not kept in L1. Said to be global memory, since an address that was rounded down to a vector no
 // longer tells.
 __device__ __forceinline__ uint4 load_streaming(const uint4* address) {

@@ -97,6 +97,8 @@ cudaError_t launch_rows(const Call& call) {
                            .leaves_per_split = plan.leaves_per_split,
                            .one_wave = plan.one_wave,
                            .num_items = plan.num_items,
+                           .ahead_blocks = plan.ahead_blocks,
+                           .ahead_bytes = plan.ahead_bytes,
                            .outputs = call.outputs,
                            .finish = call.finish,
                            .counters = call.workspace.counters,
@@ -188,6 +190,7 @@ cudaError_t launch_thin(const Call& call) {
                                 .width = kept.innermost().size,
                                 .num_vectors = plan.num_tiles,
                                 .num_items = plan.num_items,
+                                .ahead_blocks = plan.ahead_blocks,
                                 .vectors_per_row = {plan.tiles_per_row, plan.num_tiles},
                                 .kept = {matrices, plan.num_tiles / plan.tiles_per_row},
                                 .end = end_of_input(call)};
@@ -222,6 +225,7 @@ cudaError_t launch_columns(const Call& call) {
                                    .place = kept.innermost().place,
                                    .reduced_length = call.problem.length,
                                    .num_items = plan.num_items,
+                                   .ahead_blocks = plan.ahead_blocks,
                                    .num_tiles = {plan.num_tiles, plan.num_items},
                                    .tiles_per_row = {plan.tiles_per_row, plan.num_tiles},
                                    .sharers = {plan.num_items / plan.num_tiles, plan.num_items},
@@ -244,13 +248,13 @@ cudaError_t launch_columns(const Call& call) {
   const auto launch_of = [&](auto kernel) { return launch_kernel(kernel, arguments, plan, call.stream); };
   if constexpr (Reduction::kOrdered) {
     if constexpr (has_all_kernels<Reduction, Element>) {
-      if (plan.nine_warps) return launch_of(columns_kernel<Reduction, Element, lanes_at_once(4), 4, true>);
-      if (plan.rounds_at_once == 1) return launch_of(columns_kernel<Reduction, Element, lanes_at_once(1), 1>);
-      if (plan.rounds_at_once == 2) return launch_of(columns_kernel<Reduction, Element, lanes_at_once(2), 2>);
+      if (plan.nine_warps) return launch_of(columns_kernel<Reduction, Element, 4, true>);
+      if (plan.rounds_at_once == 1) return launch_of(columns_kernel<Reduction, Element, 1>);
+      if (plan.rounds_at_once == 2) return launch_of(columns_kernel<Reduction, Element, 2>);
     }
-    return launch_of(columns_kernel<Reduction, Element, lanes_at_once(4), 4>);
+    return launch_of(columns_kernel<Reduction, Element, 4>);
   } else {
-    return launch_of(columns_kernel<Reduction, Element, 1, 8>);
+    return launch_of(columns_kernel<Reduction, Element, 8>);
   }
 }
 

@@ -22,6 +22,8 @@ struct RowsArguments {
   int leaves_per_split;
   bool one_wave;
   int64_t num_items;
+  int64_t ahead_blocks,
+      ahead_bytes;  // blocks that prefetch(), and what each of these asks for, or more where rows are short
   Outputs outputs;
   FinishArguments finish;
   unsigned* counters;
@@ -542,8 +544,6 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
   __shared__ BlockMemory<Reduction, Element, kMaxRowThreads<Reduction, Element>> memory[kRows];
   __shared__ Shared<FocusOf<Reduction>> focuses[kRows];
   __shared__ Shared<Part> pair[kRows];
-  wait_for_previous_kernel();
-  let_next_kernel_start();
   const auto* input = static_cast<const Element*>(args.input);
   const int thread = threadIdx.x, num_threads = blockDim.x;
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
@@ -557,6 +557,15 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
       const Element* first = input + row_of(r) * args.row_stride + start_of(r);
       const bool goes_on = (kPair && r == 0) || args.template goes_on_after<kSlots<Element>>(row_of(r));
       frames[r] = Frame<Element, kAligned>(first, length_of(r), goes_on);
+      if (blockIdx.x < args.ahead_blocks && thread == r * kWarp) {
+        prefetch(first, min(length_of(r) * int64_t{sizeof(Element)}, args.ahead_bytes));
+      }
+    }
+    wait_for_previous_kernel();
+    let_next_kernel_start();
+#pragma unroll
+    for (int r = 0; r < kRows; r++) {
+      const Element* first = input + row_of(r) * args.row_stride + start_of(r);
       focus[r] = focus_at<Reduction, kAligned>(first, length_of(r), args.finish);
     }
     for (bool again = true; again;) {
@@ -701,9 +710,7 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
   const auto part_of = [&](int leaf) { return reinterpret_cast<Part*>(leaf_memory + leaf * kLeafBytes); };
   const auto unfinished_of = [&](int leaf) { return reinterpret_cast<Unfinished*>(leaf_memory + leaf * kLeafBytes); };
   if constexpr (kCluster) cluster_arrive();  // the first block's shared memory may be written once all have come
-  wait_for_previous_kernel();
   const bool reads_first = kStreams && args.one_wave;
-  if (!reads_first) let_next_kernel_start();
 
   // Long rows have all the lanes that the order gives any.
   constexpr bool kAllThreads = Reduction::kOrdered && !is_segmented(kForm);
@@ -752,6 +759,21 @@ __global__ void __launch_bounds__(kMaxRowThreads<Reduction, Element>,
         return focus_of<Reduction, Element>(vector, args.finish);
       }
     };
+    if (blockIdx.x < args.ahead_blocks) {
+      if constexpr (is_segmented(kForm)) {
+        const auto frame = frame_of(0);
+#pragma unroll
+        for (int i = 0; i < kBatch; i++) {
+          const unsigned v = thread + i * num_threads;
+          if (v < frame.loadable()) prefetch(frame.locate_vector(v).elements);
+        }
+      } else if (thread == 0) {
+        const int64_t count = start_of(num_leaves - 1) + count_of(num_leaves - 1) - start_of(0);
+        prefetch(elements + start_of(0), min(count * int64_t{sizeof(Element)}, args.ahead_bytes));
+      }
+    }
+    wait_for_previous_kernel();
+    if (!reads_first) let_next_kernel_start();
     // Segments that follow one another evenly, and fill all threads of a block; others are walked without a stream.
     bool streams = kStreams;
     if constexpr (kStreams && is_segmented(kForm)) streams = args.steps && blockDim.x == kMaxThreads;

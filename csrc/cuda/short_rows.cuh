@@ -204,8 +204,6 @@ __global__ void __launch_bounds__(kShortThreads, (has_wide_lanes<Reduction>() ? 
   using Tile = ShortTile<Element, kShifted>;
   // What is copied from one line to parts of two is read twice.
   __shared__ alignas(128) uint4 memory[kShortThreads / kWarp][Tile::kVectors];
-  wait_for_previous_kernel();
-  let_next_kernel_start();
   const int threads = args.threads_per_row, log2_threads = log2_on_device(threads), groups = kWarp >> log2_threads;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int thread = lane & (threads - 1), group = lane >> log2_threads;
@@ -213,6 +211,12 @@ __global__ void __launch_bounds__(kShortThreads, (has_wide_lanes<Reduction>() ? 
     const int64_t first_row = (item * (blockDim.x / kWarp) + warp) * args.rows_per_tile;
     if (first_row >= args.num_rows) return;
     const int num_rows = static_cast<int>(min(int64_t{args.rows_per_tile}, args.num_rows - first_row));
+    if (blockIdx.x < args.ahead_blocks && lane == 0) {
+      const int64_t count = (num_rows - 1) * args.row_stride + args.length;
+      prefetch(static_cast<const Element*>(args.input) + first_row * args.row_stride, count * int64_t{sizeof(Element)});
+    }
+    wait_for_previous_kernel();
+    let_next_kernel_start();
     const Tile tile(memory[warp], args, first_row);
     tile.copy(args, first_row, num_rows, lane);
     end_copies();

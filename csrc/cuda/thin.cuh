@@ -22,6 +22,7 @@ struct ThinArguments {
   int length, lanes;              // elements of an output; a power of two, kRows at least
   int64_t width;                  // outputs of a row
   int64_t num_vectors, num_items;
+  int64_t ahead_blocks;  // that prefetch()
   Division vectors_per_row;
   AxisMap<kMaxVectorAxes> kept;  // the outer axes: one matrix each
   const void* end;               // of the input
@@ -271,8 +272,6 @@ __global__ void __launch_bounds__(kThinThreads, thin_blocks<Reduction, Element>(
   constexpr int kVector = Walk::kVector;
   extern __shared__ uint4 shared_memory[];
   __shared__ StoreMemory<widest_results<Reduction, PartOf<Reduction>>(kVector), kThinThreads> store_memory;
-  wait_for_previous_kernel();
-  let_next_kernel_start();
   const typename Walk::Stack stack{reinterpret_cast<typename Walk::Value*>(shared_memory) + threadIdx.x,
                                    static_cast<int>(blockDim.x)};
   for (int64_t item = blockIdx.x; item < args.num_items; item += gridDim.x) {
@@ -287,6 +286,17 @@ __global__ void __launch_bounds__(kThinThreads, thin_blocks<Reduction, Element>(
       elements += at.offset;
     }
     const auto columns = Walk::columns_at(args, elements + column);
+    if (blockIdx.x < args.ahead_blocks && threadIdx.x % kWarp == 0) {
+      const int64_t count = min(int64_t{kWarp}, args.num_vectors - vector) * kVector;
+      const auto batch = Walk::batch_of(args, columns, 0);
+#pragma unroll
+      for (int r = 0; r < kRows; r++) {
+        if (batch.row(r) < args.length)
+          prefetch(batch.at(r), min(count, args.width - column) * int64_t{sizeof(Element)});
+      }
+    }
+    wait_for_previous_kernel();
+    let_next_kernel_start();
     typename Walk::Load loads[kRows];
     FocusOf<Reduction> focus[kVector];
     PartOf<Reduction> results[kVector];

@@ -175,6 +175,7 @@ JsonObject describe(const Plan& plan, const Order& order) {
       .add("rows_per_tile", plan.rows_per_tile)
       .add("segment_elements", plan.segment_elements)
       .add("one_wave", plan.one_wave)
+      .add("ahead_blocks", plan.ahead_blocks)
       .add("aligned", plan.aligned)
       .add("rounds_at_once", plan.rounds_at_once)
       .add("vector", plan.vector)
