@@ -439,6 +439,26 @@ def test_replays_with_new_contents(shape: tuple[int, ...], cuda: str) -> None:
             assert_same_bits(got["sum"], expected("sum", t, dim))
 
 
+@pytest.mark.parametrize(
+    ("rows", "shape", "dim"),
+    [(2**20, (2**20,), None), (2**20, (2048, 512), 0), (2**20, (512, 2048), 1), (2**20, (2**16, 16), 1)],
+)
+def test_a_call_reads_what_the_one_before_wrote(
+    rows: int, shape: tuple[int, ...], dim: int | None, cuda: str
+) -> None:
+    """At an address whose old contents earlier calls have read, and asked for before the writer had ended."""
+    inputs = [some_numbers(generator(rows, k), (rows, 4), f32, -10, 10) for k in range(3)]
+    want = [expected("sum", expected("sum", t, 1).view(shape), dim) for t in inputs]
+    on_card = [t.to(cuda) for t in inputs]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        got = [ops.sum(ops.sum(on_card[i % 3], 1).view(shape), dim) for i in range(30)]
+    for _ in range(20):
+        graph.replay()
+        for i, result in enumerate(got):
+            assert_same_bits(result, want[i % 3])
+
+
 def test_two_graphs_replayed_at_once(cuda: str) -> None:
     inputs = [sequences(Kind(f32), 3_000_000)[i].to(cuda) for i in (0, 1)]
     want = [expected("sum", t) for t in inputs]

@@ -11,8 +11,8 @@ inline constexpr int kThreads = 256;
 inline constexpr int kBlocksPerSm = 4;
 
 // Blocks of each multiprocessor that ask for what they read first before the kernel in front has ended, and how much of
-// long rows (benchmarks/results/variants.md). More of them would ask for what they are about to read anyway. Columns do
-// where the input is more than the L2 cache holds: small tiles are many pieces, which take longer to ask for.
+// long rows (benchmarks/results/variants.md). Blocks that come later have nothing to wait for. Of columns only inputs
+// beyond kCachedBytes: the narrow tiles of others are many pieces, which take longer to ask for.
 inline constexpr int kAheadRowsBlocksPerSm = 8, kAheadBlocksPerSm = 4, kAheadSegmentsBlocksPerSm = 2;
 inline constexpr int64_t kAheadBytes = 8192;
 

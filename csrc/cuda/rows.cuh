@@ -22,8 +22,8 @@ struct RowsArguments {
   int leaves_per_split;
   bool one_wave;
   int64_t num_items;
-  int64_t ahead_blocks,
-      ahead_bytes;  // blocks that prefetch(), and what each of these asks for, or more where rows are short
+  // Blocks that prefetch(), and how much of a long row each of these asks for.
+  int64_t ahead_blocks, ahead_bytes;
   Outputs outputs;
   FinishArguments finish;
   unsigned* counters;
