@@ -250,7 +250,7 @@ def check_columns(e: Explanation, plan: Numbers, item_bytes: int) -> None:
     assert e.block >= plan["units"] * plan["lanes"]
     assert e.block <= (288 if plan["nine_warps"] else 256)
     if e.num_outputs * e.length * item_bytes <= 4 * 2**20:
-        assert plan["ahead_blocks"] == 0, "many small pieces"
+        assert plan["ahead_blocks"] == 0, "many small pieces, which take long to ask for"
     groups = plan["fold_groups"]
     assert groups & (groups - 1) == 0 and groups <= plan["splits"]
     if plan["num_counters"]:

@@ -249,9 +249,8 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, int e
   const bool is_cluster = sharers > 1 && sharers <= limits.max_cluster && plan.num_items <= limits.num_sms;
   plan.cluster = is_cluster ? static_cast<int>(sharers) : 0;
 
-  const int vector_bytes = plan.vector * element_bytes;
-  const int batch =
-      traits.ordered ? lanes_at_once(traits.wide_lane, vector_bytes, plan.rounds_at_once, plan.nine_warps) : 1;
+  const int stages = columns_stages(traits.wide_lane, plan.vector, element_bytes, plan.rounds_at_once, plan.nine_warps);
+  const int batch = traits.ordered ? lanes_at_once(plan.rounds_at_once, stages) : 1;
   const int64_t levels = std::max(0, log2_of(plan.lanes_per_thread) - log2_of(batch));
   constexpr int kEntriesBatch = 8;
   const int64_t entry_levels = std::max(0, log2_of(entries) - log2_of(kEntriesBatch));
@@ -268,8 +267,8 @@ void place_columns(const KernelTraits& traits, const DeviceLimits& limits, int e
   plan.columns_shared.parts = place_after(used, outputs * late_rows * traits.part_bytes);
   plan.columns_shared.leaf_stack = place_after(used, log2_of(plan.leaves_per_split) * outputs * traits.part_bytes);
   plan.columns_shared.focus = place_after(used, outputs * traits.focus_bytes);
-  const int64_t stages = columns_stages(traits.wide_lane, vector_bytes, plan.rounds_at_once, plan.nine_warps);
-  plan.columns_shared.stream = place_after(used, stages * batch * plan.rounds_at_once * plan.threads * vector_bytes);
+  plan.columns_shared.stream =
+      place_after(used, int64_t{stages} * batch * plan.rounds_at_once * plan.threads * plan.vector * element_bytes);
   plan.columns_shared.gathered = plan.cluster ? place_after(used, gathered * traits.part_bytes) : 0;
   plan.shared_bytes = static_cast<size_t>(used);
   plan.fold_groups = 1;
@@ -515,7 +514,8 @@ void plan_ahead(const Problem& problem, const DeviceLimits& limits, Plan& plan) 
   if (plan.family == Family::kRowsLeaf || plan.family == Family::kRowsBlock) per_sm = policy::kAheadRowsBlocksPerSm;
   if (plan.family == Family::kSegments) per_sm = policy::kAheadSegmentsBlocksPerSm;
   const int64_t all_bytes = problem.num_outputs * problem.length * problem.element_bytes;
-  if (plan.family == Family::kColumns && all_bytes <= policy::kCachedBytes) per_sm = 0;
+  const int64_t least = plan.family == Family::kColumns ? policy::kCachedBytes : policy::kMinAheadBytes;
+  if (all_bytes <= least) per_sm = 0;
   plan.ahead_blocks = std::min(plan.num_blocks, int64_t{per_sm} * limits.num_sms);
   plan.ahead_bytes = policy::kAheadBytes;
 }

@@ -43,13 +43,16 @@ constexpr int columns_threads(bool nine_warps) {
 }
 // Batches of vectors that a thread has on their way through shared memory, where its lanes of several words leave no
 // registers for them, and these are small.
-constexpr int columns_stages(bool wide_lane, int vector_bytes, int rounds, bool nine_warps) {
-  return wide_lane && (vector_bytes == 4 || vector_bytes == 8) && rounds == 4 && !nine_warps ? 3 : 0;
+constexpr int columns_stages(bool wide_lane, int vector, int element_bytes, int rounds, bool nine_warps) {
+  const int vector_bytes = vector * element_bytes;
+  const bool streams = wide_lane && (vector_bytes == 4 || vector_bytes == 8) && rounds == 4 && !nine_warps;
+  if (!streams) return 0;
+  return vector < 4 ? 2 : 3;  // few outputs are those of many words
 }
 // Lanes that a thread of the columns kernel loads side by side, where a lane takes `rounds` elements at once: 1, 2
-// or 4.
-constexpr int lanes_at_once(bool wide_lane, int vector_bytes, int rounds, bool nine_warps) {
-  return columns_stages(wide_lane, vector_bytes, rounds, nine_warps) > 0 ? 1 : 8 / rounds;
+// or 4. More batches on their way do as well as two lanes side by side.
+constexpr int lanes_at_once(int rounds, int stages) {
+  return stages > 2 ? 1 : 8 / rounds;
 }
 // Room for `count` values of the columns kernel in shared memory: one of space after every `vector` of them.
 constexpr int spread_size(int count, int vector) {

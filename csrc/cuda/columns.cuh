@@ -77,9 +77,9 @@ struct ColumnsWalk {
   using Value = typename Reduction::Value;
   using Input = typename Reduction::Input;
   using Vector = Unit<Element, kVector>;
-  static constexpr int kStages = columns_stages(has_wide_lanes<Reduction>(), kVectorBytes, kRounds, kNineWarps);
-  static constexpr int kLanes =
-      Reduction::kOrdered ? lanes_at_once(has_wide_lanes<Reduction>(), kVectorBytes, kRounds, kNineWarps) : 1;
+  static constexpr int kStages =
+      columns_stages(has_wide_lanes<Reduction>(), kVector, sizeof(Element), kRounds, kNineWarps);
+  static constexpr int kLanes = Reduction::kOrdered ? lanes_at_once(kRounds, kStages) : 1;
 
   static __device__ __forceinline__ const Element* aligned_down(const Element* elements) {
     const auto address = reinterpret_cast<uintptr_t>(elements);
@@ -117,9 +117,9 @@ struct ColumnsWalk {
 
   // Asks for the rows of the leaf `start` .. `start + length` that the block's threads take first, from `elements` on.
   // Neighbouring lanes are asked for at once where the tile is all there is of their rows; blocks that share the leaf's
-  // lanes share these.
-  static __device__ __forceinline__ void ask_ahead(const ColumnsArguments& args, const Element* elements, int z,
-                                                   int64_t start, int length) {
+  // lanes share these. Out of line, where it takes no registers of the walk.
+  static __device__ __noinline__ void ask_ahead(const ColumnsArguments& args, const Element* elements, int z,
+                                                int64_t start, int length) {
     const bool joined = args.row_stride == args.tile_outputs;
     const int pieces = joined ? 1 : args.lanes;  // of a lane number and round
     const int lanes = joined ? args.lanes * args.lane_splits : 1;

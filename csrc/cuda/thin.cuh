@@ -191,6 +191,16 @@ struct ThinWalk {
     }
   }
 
+  // Asks for the first rows of the warp's outputs, `count` of them. Out of line, where it takes no registers of the
+  // walk.
+  static __device__ __noinline__ void ask_ahead(const ThinArguments& args, const Columns& columns, int64_t count) {
+    const Batch batch = batch_of(args, columns, 0);
+#pragma unroll 1
+    for (int r = 0; r < kRows; r++) {
+      if (batch.row(r) < args.length) prefetch(batch.at(r), count * int64_t{sizeof(Element)});
+    }
+  }
+
   static __device__ __forceinline__ void begin(const ThinArguments& args, const Columns& columns,
                                                Focus (&focus)[kVector]) {
     if constexpr (Focused<Reduction>) {
@@ -288,12 +298,7 @@ __global__ void __launch_bounds__(kThinThreads, thin_blocks<Reduction, Element>(
     const auto columns = Walk::columns_at(args, elements + column);
     if (blockIdx.x < args.ahead_blocks && threadIdx.x % kWarp == 0) {
       const int64_t count = min(int64_t{kWarp}, args.num_vectors - vector) * kVector;
-      const auto batch = Walk::batch_of(args, columns, 0);
-#pragma unroll
-      for (int r = 0; r < kRows; r++) {
-        if (batch.row(r) < args.length)
-          prefetch(batch.at(r), min(count, args.width - column) * int64_t{sizeof(Element)});
-      }
+      Walk::ask_ahead(args, columns, min(count, args.width - column));
     }
     wait_for_previous_kernel();
     let_next_kernel_start();
