@@ -79,7 +79,7 @@ export PY
 # What runs on the GPU; the CPU's half of the tests and those that build are the other machines' work.
 parallel=()
 "$PY" -c 'import xdist' 2>/dev/null && parallel=(-n "$(($(nproc) > 4 ? $(nproc) - 2 : 2))")
-step pytest 240 "$PY" -m pytest -q "${parallel[@]}" -k cuda tests \
+step pytest 300 "$PY" -m pytest -q "${parallel[@]}" -k cuda tests \
   --ignore tests/test_packaging.py --ignore tests/test_add_a_reduction.py --ignore tests/test_readme.py
 
 for tool in memcheck racecheck synccheck; do
