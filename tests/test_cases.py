@@ -675,10 +675,12 @@ def test_the_order_of_values_does_not_change_the_time(op: str, device: str) -> N
     ]
     best = [math.inf] * len(inputs)
     # Rounds take turns, and each input's shortest time counts: what other processes and the clocks
-    # do falls on all of them.
-    for _ in range(25):
+    # do falls on all of them, in the end. An input that takes longer does so in any round.
+    for number in range(400):
         for i, t in enumerate(inputs):
             best[i] = min(best[i], seconds(device, lambda t=t: getattr(ops, op)(t, 1)))
+        if number >= 24 and max(best) / min(best) < 1.25:
+            break
     assert max(best) / min(best) < 1.25, [f"{1e6 * b:.1f} us" for b in best]
 
 
