@@ -98,6 +98,7 @@ def shapes() -> list[Question]:
         found.append(Question((n, m), contiguous(n, m), (0,)))
         found.append(Question((m, n), (2 * n, 2), (1,)))
         found.append(Question((m, n), (0, 1), (1,)))
+        found.append(Question((m, n), (8 * n, 1), (1,)))
     found.append(Question((2**33, 4096), (0, 1), (1,)))
     found.append(Question((4096, 2**33), (1, 0), (0,)))
     found.append(Question((64, 256, 56, 56), contiguous(64, 256, 56, 56), (0, 2, 3)))
@@ -188,6 +189,8 @@ def check_short_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:
     taken = plan["threads_per_row"] * plan["vectors_per_thread"] * 16
     assert taken == e.length * item_bytes and plan["vectors_per_thread"] <= 8
     assert plan["aligned"] and rows * e.length * item_bytes <= TILE_BYTES
+    if plan["row_stride"] > 2 * e.length:
+        assert plan["ahead_blocks"] == 0, "what lies between the rows would be read too"
 
 
 def check_staged_rows(e: Explanation, plan: Numbers, item_bytes: int) -> None:

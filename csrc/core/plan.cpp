@@ -49,6 +49,11 @@ int warps_per_block(int64_t warps, const DeviceLimits& limits) {
   return static_cast<int>(std::clamp<int64_t>(floor_power_of_two(warps / limits.num_sms), 1, policy::kThreads / kWarp));
 }
 
+// Whether what lies between the first row and the last is hardly more than their elements.
+bool lie_dense(const Problem& problem, const Plan& plan) {
+  return plan.row_stride * 4 <= problem.length * 5;
+}
+
 // Tiles of rows, at most `most_rounds` times as many as a warp takes at once, over warps and blocks.
 void cut_short_rows(int64_t rows, int64_t most_rounds, const DeviceLimits& limits, Plan& plan) {
   const int64_t rows_at_once = kWarp / plan.threads_per_row, warps_wanted = policy::kShortWarpsPerSm * limits.num_sms;
@@ -82,8 +87,7 @@ bool plan_short_rows(const Problem& problem, const DeviceLimits& limits, Plan& p
 // Rows of any alignment that lie side by side, or nearly. False: another kernel serves them better.
 bool plan_staged_rows(const Problem& problem, const KernelTraits& traits, const DeviceLimits& limits, Plan& plan) {
   const int64_t vector = kVectorBytes / problem.element_bytes, rows = problem.num_outputs;
-  const bool dense = plan.row_stride >= problem.length && plan.row_stride * 4 <= problem.length * 5;
-  if (!dense && rows > 1) return false;
+  if (rows > 1 && (plan.row_stride < problem.length || !lie_dense(problem, plan))) return false;
   const int64_t vectors = ceil_div(problem.length, vector);
   const int64_t lanes = traits.ordered ? std::max<int64_t>(1, plan.order.lanes / vector) : next_power_of_two(vectors);
   const bool has_rounds = vectors > lanes;
@@ -516,6 +520,8 @@ void plan_ahead(const Problem& problem, const DeviceLimits& limits, Plan& plan) 
   const int64_t all_bytes = problem.num_outputs * problem.length * problem.element_bytes;
   const int64_t least = plan.family == Family::kColumns ? policy::kCachedBytes : policy::kMinAheadBytes;
   if (all_bytes <= least) per_sm = 0;
+  // A tile of rows is asked for with what lies between them.
+  if (plan.family == Family::kShortRows && !lie_dense(problem, plan)) per_sm = 0;
   plan.ahead_blocks = std::min(plan.num_blocks, int64_t{per_sm} * limits.num_sms);
   plan.ahead_bytes = policy::kAheadBytes;
 }

@@ -21,7 +21,8 @@ __device__ __forceinline__ int log2_on_device(int x) {
 }
 
 // Launches overlap on Hopper: a kernel may start while the one before it in the stream drains. It must not touch memory
-// before wait_for_previous_kernel(), and says itself when its successor may come.
+// before wait_for_previous_kernel(), which is over at once when it is called again, and says itself when its successor
+// may come.
 __device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
