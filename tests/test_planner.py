@@ -144,7 +144,7 @@ def check_covers_everything(question: Question, e: Explanation) -> None:
     assert e.grid == min(plan["num_items"], question.card.max_blocks)
     assert plan["ahead_blocks"] <= e.grid
     if e.num_outputs * e.length * e.dtype.itemsize <= 2**20:
-        assert plan["ahead_blocks"] == 0, "asking takes longer than it saves"
+        assert plan["ahead_blocks"] == 0, "nothing is gained"
     leaves, lanes = plan["walked_leaves"], plan["walked_lanes"]
     joined = plan["rows_of_unit"]
     last = ceil_div(e.length, joined) - (leaves - 1) * plan["walked_leaf_elements"]

@@ -11,9 +11,9 @@ inline constexpr int kThreads = 256;
 inline constexpr int kBlocksPerSm = 4;
 
 // Blocks of each multiprocessor that ask for what they read first before the kernel in front has ended, and how much of
-// long rows (benchmarks/results/variants.md). Blocks that come later have nothing to wait for, and asking takes small
-// inputs longer than it saves (rows of 128 x 512 bfloat16 1.8 us, 1.9 when asked for). Of columns only inputs beyond
-// kCachedBytes: the narrow tiles of others are many pieces.
+// long rows (benchmarks/results/variants.md). Blocks that come later have nothing to wait for. Inputs of up to
+// kMinAheadBytes are not asked for: they gain nothing (4096 float32: 1.20 us either way). Of columns only inputs beyond
+// kCachedBytes: the narrow tiles of others are many pieces, which take longer to ask for.
 inline constexpr int kAheadRowsBlocksPerSm = 8, kAheadBlocksPerSm = 4, kAheadSegmentsBlocksPerSm = 2;
 inline constexpr int64_t kAheadBytes = 8192, kMinAheadBytes = 1 << 20;
 
