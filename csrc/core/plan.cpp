@@ -523,7 +523,6 @@ void plan_ahead(const Problem& problem, const DeviceLimits& limits, Plan& plan) 
   // A tile of rows is asked for with what lies between them.
   if (plan.family == Family::kShortRows && !lie_dense(problem, plan)) per_sm = 0;
   plan.ahead_blocks = std::min(plan.num_blocks, int64_t{per_sm} * limits.num_sms);
-  plan.ahead_bytes = policy::kAheadBytes;
 }
 
 }  // namespace

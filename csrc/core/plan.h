@@ -174,8 +174,7 @@ struct Plan {
   size_t partial_bytes = 0;
 
   // Blocks that ask for what they read first while the kernel in front still runs: those that may be there by then.
-  // Of long rows so many bytes each.
-  int64_t ahead_blocks = 0, ahead_bytes = 0;
+  int64_t ahead_blocks = 0;
 
   bool shares_outputs() const { return splits * lane_splits > 1; }
 };

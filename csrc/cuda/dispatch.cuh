@@ -4,6 +4,7 @@
 #include <array>
 #include <mutex>
 
+#include "core/policy.h"
 #include "cuda/short_rows.cuh"
 #include "cuda/thin.cuh"
 #include "cuda/tiles.cuh"
@@ -98,7 +99,7 @@ cudaError_t launch_rows(const Call& call) {
                            .one_wave = plan.one_wave,
                            .num_items = plan.num_items,
                            .ahead_blocks = plan.ahead_blocks,
-                           .ahead_bytes = plan.ahead_bytes,
+                           .ahead_bytes = policy::kAheadBytes,
                            .outputs = call.outputs,
                            .finish = call.finish,
                            .counters = call.workspace.counters,
